@@ -1,0 +1,40 @@
+# Every target sets up .venv by itself when it is missing or stale.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+WORKERS ?= 2
+
+.PHONY: help setup demo test lint types bench clean
+
+help: ## show the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
+
+setup: $(STAMP) ## create or refresh .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"pbim needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}: call make PYTHON=/path/to/python3.11")'
+	@echo "Setting up .venv (once; about two minutes) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables torch==2.13.0
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,lint]'
+	@rm -f .venv/installed-* && touch $@
+
+demo: $(STAMP) ## show what a bonus does to a task and what the conversion undoes
+	@$(BIN)/python examples/procrastination.py --out out/demo
+
+test: $(STAMP) ## run the tests
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(STAMP) ## check style and import directions
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+types: $(STAMP) ## check types, strict on src
+	@$(BIN)/mypy
+
+bench: $(STAMP) ## measure the conversion against plain Python
+	@$(BIN)/pbim bench shaping
+
+clean: ## remove everything that was built
+	rm -rf .venv out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
