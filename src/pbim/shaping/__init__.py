@@ -1,0 +1,57 @@
+"""F -> F': conversions of a bonus, pure functions of arrays with explicit state."""
+
+from pbim.shaping._adops import ADOPS_GUARANTEE as ADOPS_GUARANTEE, adopes as adopes, adops as adops
+from pbim.shaping._baselines import PIES as PIES, NoBonus as NoBonus, Raw as Raw
+from pbim.shaping._centring import (
+    BlockMean as BlockMean,
+    Centring as Centring,
+    ExponentialMean as ExponentialMean,
+    FixedMean as FixedMean,
+    Mean as Mean,
+    PreviousRollout as PreviousRollout,
+    RunningMean as RunningMean,
+    merge_means as merge_means,
+)
+from pbim.shaping._ledger import (
+    GRM as GRM,
+    PBIM as PBIM,
+    Custom as Custom,
+    Geometric as Geometric,
+    Ledger as Ledger,
+    LedgerState as LedgerState,
+)
+from pbim.shaping._potentials import (
+    PBRS as PBRS,
+    ExpressedAdvice as ExpressedAdvice,
+    LookAhead as LookAhead,
+    LookBack as LookBack,
+    advised_values as advised_values,
+)
+from pbim.shaping._save import (
+    load_arrays as load_arrays,
+    load_state as load_state,
+    save_state as save_state,
+    state_arrays as state_arrays,
+)
+from pbim.shaping._shaping import (
+    Guarantee as Guarantee,
+    Level as Level,
+    Shaping as Shaping,
+    State as State,
+    check_gamma as check_gamma,
+)
+
+CONVERSIONS: dict[str, type[Shaping]] = {
+    "pbim": PBIM,
+    "grm": GRM,
+    "geometric": Geometric,
+    "custom": Custom,
+    "raw": Raw,
+    "none": NoBonus,
+    "pies": PIES,
+    "pbrs": PBRS,
+    "look-ahead": LookAhead,
+    "look-back": LookBack,
+    "expressed-advice": ExpressedAdvice,
+}
+"""Every conversion behind the init / step / rollout interface, by the name the command line knows it by."""

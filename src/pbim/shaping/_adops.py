@@ -1,0 +1,93 @@
+"""Action-dependent optimality-preserving shaping: correct a bonus only where it would change the preferred action."""
+
+from typing import Any
+
+from pbim import _arrays
+from pbim._arrays import Array
+from pbim.errors import InputError
+from pbim.shaping._shaping import Guarantee, Level, check_gamma
+
+ADOPS_GUARANTEE = Guarantee(
+    level=Level.LIMIT,
+    assumption="both critics have converged to the values of an optimal policy",
+    reference="Forbes et al. 2025, arXiv 2505.12611",
+)
+
+
+def adops(
+    bonus: Array,
+    extrinsic_reward: Array,
+    *,
+    extrinsic_value: Array,
+    next_extrinsic_value: Array,
+    intrinsic_value: Array,
+    next_intrinsic_value: Array,
+    ended: Array,
+    gamma: float,
+    epsilon: float = 1e-6,
+) -> Array:
+    """Return F + F2, the bonus corrected so that no action changes sides; all arrays have one shape.
+
+    With Q_E = R + gamma V_E(s'), Q_I = F + gamma V_I(s') and V(s') = 0 where ``ended``, let
+    gap = V_E + V_I - Q_E - Q_I. Where the extrinsic critic calls the action worse than its policy (Q_E < V_E),
+    F2 = min(0, gap - epsilon): the total advantage ends below 0. Elsewhere F2 = max(0, gap): it ends at 0 or above.
+    (Forbes et al. 2025, arXiv 2505.12611.)
+
+    >>> import numpy as np
+    >>> one = np.ones(1)
+    >>> # the critic calls the action worse (Q_E = 0 < V_E = 1), and the bonus of 3 would hide it
+    >>> adops(3 * one, 0 * one, extrinsic_value=one, next_extrinsic_value=0 * one, intrinsic_value=0 * one,
+    ...       next_intrinsic_value=0 * one, ended=np.array([False]), gamma=0.9, epsilon=0.5)
+    array([0.5])
+    """
+    return adopes(
+        bonus,
+        extrinsic_reward,
+        extrinsic_value=extrinsic_value,
+        next_extrinsic_value=next_extrinsic_value,
+        intrinsic_value=intrinsic_value,
+        next_intrinsic_value=next_intrinsic_value,
+        ended=ended,
+        gamma=gamma,
+        epsilon=epsilon,
+        coefficient=1.0,
+    )
+
+
+def adopes(
+    bonus: Array,
+    extrinsic_reward: Array,
+    *,
+    extrinsic_value: Array,
+    next_extrinsic_value: Array,
+    intrinsic_value: Array,
+    next_intrinsic_value: Array,
+    ended: Array,
+    gamma: float,
+    coefficient: Any,
+    epsilon: float = 1e-6,
+) -> Array:
+    """Return F + coefficient * F2: ADOPS with an explicit coefficient, which rises from 0 to 1 in training."""
+    check_gamma(gamma)
+    arrays = {
+        "bonus": bonus,
+        "extrinsic_reward": extrinsic_reward,
+        "extrinsic_value": extrinsic_value,
+        "next_extrinsic_value": next_extrinsic_value,
+        "intrinsic_value": intrinsic_value,
+        "next_intrinsic_value": next_intrinsic_value,
+        "ended": ended,
+    }
+    xp = _arrays.namespace(**arrays)
+    for name, array in arrays.items():
+        if array.shape != bonus.shape:
+            raise InputError(
+                f"{name} must have the bonus's shape {tuple(bonus.shape)}, received {tuple(array.shape)}: reshape it"
+            )
+    ended = _arrays.flags(xp, "ended", ended)
+    action_value = extrinsic_reward + gamma * xp.where(ended, 0, next_extrinsic_value)
+    intrinsic_action_value = bonus + gamma * xp.where(ended, 0, next_intrinsic_value)
+    gap = extrinsic_value + intrinsic_value - action_value - intrinsic_action_value
+    lowered = xp.where(gap - epsilon < 0, gap - epsilon, 0)
+    raised = xp.where(gap > 0, gap, 0)
+    return bonus + coefficient * xp.where(action_value < extrinsic_value, lowered, raised)

@@ -1,0 +1,118 @@
+"""What conversions are compared with: the raw bonus, no bonus, and a bonus that fades."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import ClassVar, NamedTuple
+
+from array_api_compat import array_namespace
+
+from pbim import _arrays
+from pbim._arrays import Array, Rows
+from pbim.errors import InputError
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping
+
+
+class Stateless(NamedTuple):
+    """No state but the number of environments, as zeros of shape (num_envs,)."""
+
+    lanes: Array
+
+
+class FadingState(NamedTuple):
+    """``lanes`` (num_envs,) and the number of transitions seen so far by all environments, shape ()."""
+
+    lanes: Array
+    seen: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raw(Shaping):
+    """The baseline F'_t = scale * F_t: intrinsic motivation as everyone adds it.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.Raw(scale=0.5)
+    >>> shaping.step(shaping.init(2), np.array([1.0, 3.0]), np.array([False, True]))[1]
+    array([0.5, 1.5])
+    """
+
+    scale: Real | float = 1.0
+    summary: ClassVar[str] = "adds the bonus as it is (times a coefficient)"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.NONE, assumption="the bonus becomes part of the task", reference="Ng et al. 1999, section 2"
+    )
+
+    def _start(self, lanes: Array) -> Stateless:
+        return Stateless(lanes)
+
+    def _run(self, state: Stateless, rows: Rows, extra: Extra) -> tuple[Stateless, Array]:
+        del extra
+        return state, rows.values * (self.scale if _arrays.is_exact(rows.values) else float(self.scale))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoBonus(Shaping):
+    """The control F'_t = 0: the task alone."""
+
+    summary: ClassVar[str] = "drops the bonus"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption="nothing is added", reference="by definition"
+    )
+
+    def _start(self, lanes: Array) -> Stateless:
+        return Stateless(lanes)
+
+    def _run(self, state: Stateless, rows: Rows, extra: Extra) -> tuple[Stateless, Array]:
+        del extra
+        return state, array_namespace(rows.values).zeros_like(rows.values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PIES(Shaping):
+    """Policy-invariant explicit shaping: F'_t = xi * F_t with xi falling from 1 to 0 over ``decay_steps`` transitions.
+
+    Behboudian et al. 2022. ``decay_steps`` counts the transitions of all environments together, like the
+    ``total_timesteps`` of most trainers.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.PIES(decay_steps=4)
+    >>> shaping.rollout(shaping.init(2), np.ones((3, 2)), np.zeros((3, 2), bool))[1][:, 0]
+    array([1. , 0.5, 0. ])
+    """
+
+    decay_steps: int
+    summary: ClassVar[str] = "adds the bonus with a coefficient that falls to zero"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.LIMIT,
+        assumption="training goes on after decay_steps, and the learner forgets what it learnt before",
+        reference="Behboudian et al. 2022",
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.decay_steps, bool) or not isinstance(self.decay_steps, int) or self.decay_steps < 1:
+            raise InputError(
+                f"decay_steps must be a whole number of at least 1, received {self.decay_steps!r}: "
+                "pass the number of transitions after which the bonus is gone"
+            )
+
+    def frozen(self, mean: Real | int = 0) -> Raw:
+        """Return the raw bonus: what is added before the coefficient has fallen."""
+        del mean
+        return Raw(scale=1)
+
+    def coefficient(self, seen: Array) -> Array:
+        """Return xi after ``seen`` transitions."""
+        xp = array_namespace(seen)
+        left = 1 - seen / self.decay_steps
+        return xp.where(left > 0, left, xp.zeros_like(left))
+
+    def _start(self, lanes: Array) -> FadingState:
+        return FadingState(lanes, array_namespace(lanes).sum(lanes))
+
+    def _run(self, state: FadingState, rows: Rows, extra: Extra) -> tuple[FadingState, Array]:
+        del extra
+        xp = array_namespace(rows.values)
+        counted = xp.ones_like(rows.ended) if rows.valid is None else rows.valid
+        totals = state.seen + xp.cumulative_sum(xp.sum(xp.astype(counted, state.lanes.dtype), axis=1))
+        before = xp.concat([xp.reshape(xp.asarray(state.seen), (1,)), totals[:-1]])
+        shaped = rows.values * self.coefficient(before)[:, None]
+        return FadingState(state.lanes, totals[-1]), xp.astype(shaped, rows.values.dtype, copy=False)

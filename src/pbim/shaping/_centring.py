@@ -1,0 +1,191 @@
+"""F-bar: the mean a bonus is centred by, gathered strictly before the step it is subtracted from.
+
+The paper gives two readings (body: mean over the workers during one training epoch; appendix: a moving average per
+run). Both are here; all environments share one mean.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from pbim import _arrays
+from pbim._arrays import Array
+from pbim.errors import InputError
+
+
+class Mean(NamedTuple):
+    """Sufficient statistics of a mean: how many values, and their mean (both of shape ())."""
+
+    count: Array
+    mean: Array
+
+
+class BlockMean(NamedTuple):
+    """The mean in use, and the one being gathered for the next block."""
+
+    mean: Array
+    steps: Array
+    gathered: Mean
+
+
+def merge_means(*means: Mean, base: Mean | None = None) -> Mean:
+    """Merge the means of several workers exactly; ``base``, the mean they all started from, is counted once.
+
+    >>> merge_means(Mean(2.0, 1.0), Mean(6.0, 3.0))
+    Mean(count=8.0, mean=2.5)
+    """
+    if not means:
+        raise InputError("merge_means needs at least one mean, received none: pass the workers' state.centre")
+    count, total = (0.0, 0.0) if base is None else (base.count, base.count * base.mean)
+    shared_count, shared_total = count, total
+    for mean in means:
+        count = count + mean.count - shared_count
+        total = total + mean.count * mean.mean - shared_total
+    return Mean(count, total / (count + (count == 0)))
+
+
+class Centring(ABC):
+    """A causal estimate of F-bar with explicit state."""
+
+    @abstractmethod
+    def start(self, lanes: Array) -> Any:
+        """Return the statistics before any bonus was seen."""
+
+    @abstractmethod
+    def run(self, state: Any, bonus: Array, valid: Array | None) -> tuple[Any, Array]:
+        """Return the new statistics and F-bar for every row of ``bonus`` (T, num_envs), as shape (T, 1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedMean(Centring):
+    """F-bar is a given number; 0 means no centring (Eq. 30)."""
+
+    mean: Real | int = 0
+
+    def start(self, lanes: Array) -> tuple[()]:
+        """Return no statistics."""
+        del lanes
+        return ()
+
+    def run(self, state: tuple[()], bonus: Array, valid: Array | None) -> tuple[tuple[()], Array]:
+        """Return the given mean for every row."""
+        del valid
+        mean = self.mean if _arrays.is_exact(bonus) else float(self.mean)
+        return state, _arrays.zeros((bonus.shape[0], 1), bonus) + mean
+
+
+@dataclass(frozen=True)
+class RunningMean(Centring):
+    """F-bar is the mean of every bonus seen in training so far (the appendix's moving average)."""
+
+    def start(self, lanes: Array) -> Mean:
+        """Return an empty mean."""
+        return Mean(lanes[0], lanes[0])
+
+    def run(self, state: Mean, bonus: Array, valid: Array | None) -> tuple[Mean, Array]:
+        """Return, for row t, the mean over all rows before it."""
+        xp = array_namespace(bonus)
+        counts, sums = _row_sums(bonus, valid)
+        seen = state.count + xp.cumulative_sum(counts)
+        means = state.mean + xp.cumulative_sum(sums - counts * state.mean) / xp.where(seen > 0, seen, 1)
+        before = xp.concat([xp.reshape(xp.asarray(state.mean), (1,)), means[:-1]])
+        return Mean(seen[-1], means[-1]), before[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMean(Centring):
+    """F-bar forgets: each vector step moves it by ``rate`` towards its own mean (a plain mean for the first 1/rate)."""
+
+    rate: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise InputError(f"rate must be in (0, 1], received {self.rate}: 0.01 forgets over about 100 vector steps")
+
+    def start(self, lanes: Array) -> Mean:
+        """Return an empty mean; its count is in vector steps."""
+        return Mean(lanes[0], lanes[0])
+
+    def run(self, state: Mean, bonus: Array, valid: Array | None) -> tuple[Mean, Array]:
+        """Return, for row t, the exponential mean of the rows before it."""
+        state, (means,) = _arrays.scan(_exponential(self.rate), state, _row_sums(bonus, valid))
+        return state, means[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreviousRollout(Centring):
+    """F-bar is the mean over the previous block of ``steps`` vector steps (the paper's epoch); 0 during the first."""
+
+    steps: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, int) or self.steps < 1:
+            raise InputError(
+                f"steps must be a whole number of at least 1, received {self.steps!r}: pass the rollout length"
+            )
+
+    def start(self, lanes: Array) -> BlockMean:
+        """Return an empty block."""
+        zero = lanes[0]
+        return BlockMean(zero, zero, Mean(zero, zero))
+
+    def run(self, state: BlockMean, bonus: Array, valid: Array | None) -> tuple[BlockMean, Array]:
+        """Return, for row t, the mean of the last complete block before it."""
+        state, (means,) = _arrays.scan(_block(self.steps), state, _row_sums(bonus, valid))
+        return state, means[:, None]
+
+
+def centring(normalize: "bool | Centring") -> Centring:
+    """Return the centring that a conversion's ``normalize`` asks for."""
+    if isinstance(normalize, Centring):
+        return normalize
+    if isinstance(normalize, bool):
+        return RunningMean() if normalize else FixedMean()
+    raise InputError(
+        f"normalize must be True, False or a centring such as PreviousRollout(steps=128), received {normalize!r}: "
+        "see pbim.shaping.Centring"
+    )
+
+
+def _row_sums(bonus: Array, valid: Array | None) -> tuple[Array, Array]:
+    """Return how many valid bonuses each row has and their sum, shapes (T,); invalid bonuses are already 0."""
+    xp = array_namespace(bonus)
+    sums = xp.sum(bonus, axis=1, dtype=_arrays.wide_dtype(bonus))
+    if valid is None:
+        return xp.zeros_like(sums) + bonus.shape[1], sums
+    return xp.sum(xp.astype(valid, sums.dtype), axis=1), sums
+
+
+@lru_cache(maxsize=64)
+def _exponential(rate: float) -> Any:
+    def body(state: Mean, row: tuple[Array, Array]) -> tuple[Mean, tuple[Array]]:
+        count, total = row
+        xp = array_namespace(total)
+        used = xp.astype(count > 0, total.dtype)
+        seen = state.count + used
+        first = 1 / xp.where(seen > 0, seen, xp.ones_like(seen))
+        weight = used * xp.where(first > rate, first, xp.zeros_like(first) + rate)
+        mean = state.mean + weight * (total / (count + (1 - used)) - state.mean)
+        return Mean(seen, mean), (state.mean,)
+
+    return body
+
+
+@lru_cache(maxsize=64)
+def _block(steps: int) -> Any:
+    def body(state: BlockMean, row: tuple[Array, Array]) -> tuple[BlockMean, tuple[Array]]:
+        count, total = row
+        xp = array_namespace(total)
+        gathered = merge_means(state.gathered, Mean(count, total / (count + (count == 0))))
+        done = state.steps + 1 >= steps
+        keep = xp.where(done, xp.zeros_like(count), xp.ones_like(count))
+        mean = xp.where(done & (gathered.count > 0), gathered.mean, state.mean)
+        return BlockMean(mean, (state.steps + 1) * keep, Mean(gathered.count * keep, gathered.mean * keep)), (
+            state.mean,
+        )
+
+    return body

@@ -1,0 +1,329 @@
+"""The ledger: what every exact conversion of a bonus is made of.
+
+With f_t the (centred) bonus and pay_t a repayment chosen from the past,
+
+    L_0     = 0
+    F'_t    = f_t - pay_t               every step but the last
+    F'_t    = -L_t                      the last step of the episode
+    L_{t+1} = (L_t + F'_t) / gamma
+
+so L_t = sum_{n<t} gamma^(n-t) F'_n and every whole episode sums to zero: sum_t gamma^t F'_t = 0.
+Members of the family differ only in pay_t.
+"""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from pbim import _arrays
+from pbim._arrays import Array, Rows
+from pbim.errors import InputError, RepaymentWarning
+from pbim.shaping._centring import Centring, FixedMean, centring
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
+
+Memory = tuple[Array, ...]
+
+LARGE_REPAYMENT = 100.0
+_CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
+
+
+class LedgerState(NamedTuple):
+    """What a ledger conversion carries: ``ledger`` (num_envs,), the repayment's memory, the centring's statistics."""
+
+    ledger: Array
+    memory: Memory
+    centre: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger(Shaping):
+    """A conversion that owes what it paid out and settles it at the end of the episode."""
+
+    gamma: Real | float
+    normalize: bool | Centring = True
+    max_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        centring(self.normalize)
+        if self.max_steps is not None:
+            self.check_horizon(self.max_steps)
+
+    def frozen(self, mean: Real | int = 0) -> Self:
+        """Return this conversion with F-bar fixed: 0 when it does not centre, else ``mean``."""
+        uncentred = centring(self.normalize) == FixedMean()
+        return replace(self, normalize=FixedMean(mean=0 if uncentred else mean))
+
+    def growth(self, max_steps: int) -> float:
+        """Return how many times larger than its bonus the repayment of an entry can get in ``max_steps`` steps."""
+        return _power(float(self.gamma), 1 - max_steps)
+
+    def check_horizon(self, max_steps: int) -> None:
+        """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
+        growth = self.growth(max_steps)
+        if growth > LARGE_REPAYMENT:
+            warnings.warn(
+                f"{type(self).__name__}: with gamma={self.gamma} and episodes of up to {max_steps} steps the first "
+                f"bonus of an episode is repaid {growth:.3g} times as large; consider "
+                f"pbim.Geometric(gamma={self.gamma}, rate={_safe_rate(self.gamma):.2g}) or pbim.GRM with a short "
+                "delay, which are as exact and stay bounded",
+                RepaymentWarning,
+                stacklevel=4,
+            )
+
+    def _start(self, lanes: Array) -> LedgerState:
+        return LedgerState(lanes, self._recall(lanes), centring(self.normalize).start(lanes))
+
+    def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Array]:
+        del extra
+        centre, mean = centring(self.normalize).run(state.centre, rows.values, rows.valid)
+        carry = (state.ledger, state.memory)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(rows.values, np.ndarray) and rows.valid is None:
+                (ledger, memory), shaped = _settle_in_place(self, carry, rows.values, mean, rows.ended)
+            else:
+                xp = array_namespace(rows.values)
+                flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
+                body = _settling(self, xp, rows.values.dtype, _arrays.is_exact(rows.values))
+                (ledger, memory), (shaped,) = _arrays.scan(body, carry, (rows.values, mean, *flags))
+        return LedgerState(ledger, memory, centre), shaped
+
+    def _recall(self, lanes: Array) -> Memory:
+        """Return the repayment's memory at the start of an episode: arrays whose last axis is num_envs."""
+        del lanes
+        return ()
+
+    def _forget(self, xp: Any, memory: Memory, ended: Array) -> Memory:
+        """Return the memory with the environments whose episode ended at its start again."""
+        del xp, ended
+        return memory
+
+    @abstractmethod
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array | None]:
+        """Return the memory after this step and pay_t, of shape (num_envs,); None is 0."""
+
+
+@lru_cache(maxsize=256)
+def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[..., Any]:
+    """Return the ledger's equations as a pure loop body over rows (F_t, F-bar_t, ended_t[, valid_t]).
+
+    F'_t is rounded to ``dtype`` before the ledger sees it: what was emitted is what is owed.
+    """
+    gamma = conversion.gamma if exact else float(conversion.gamma)
+
+    def body(carry: tuple[Array, Memory], row: tuple[Array, ...]) -> tuple[tuple[Array, Memory], tuple[Array]]:
+        ledger, memory = carry
+        bonus, mean, ended = row[:3]
+        earned = xp.astype(bonus, ledger.dtype, copy=False) - mean
+        recalled, payment = conversion._repay(xp, memory, ledger, earned)
+        paid = earned if payment is None else earned - payment
+        shaped = xp.astype(xp.where(ended, -ledger, paid), dtype, copy=False)  # F'_t
+        owed = xp.where(ended, 0, (ledger + shaped) / gamma)  # L_{t+1}
+        recalled = conversion._forget(xp, recalled, ended)
+        if len(row) > 3:
+            valid = row[3]
+            shaped, owed = xp.where(valid, shaped, 0), xp.where(valid, owed, ledger)
+            recalled = tuple(xp.where(valid, new, old) for new, old in zip(recalled, memory, strict=True))
+        return (owed, recalled), (shaped,)
+
+    return body
+
+
+def _settle_in_place(
+    conversion: Ledger, carry: tuple[Array, Memory], bonuses: Array, means: Array, endings: Array
+) -> tuple[tuple[Array, Memory], Array]:
+    """Run the same equations over NumPy rows three times as fast: one array is allocated and filled row by row."""
+    ledger, memory = carry
+    gamma = _arrays.number_for(conversion.gamma, ledger)
+    shaped = np.empty_like(bonuses)
+    rounds = shaped.dtype != ledger.dtype
+    for bonus, mean, ended, row in zip(bonuses, means, endings, shaped, strict=True):
+        earned = bonus - mean
+        memory, payment = conversion._repay(np, memory, ledger, earned)
+        row[:] = earned if payment is None else earned - payment
+        np.negative(ledger, out=row, where=ended, casting="same_kind")  # F'_t
+        ledger = ledger + row
+        ledger /= gamma  # L_{t+1}: already 0 where the episode ended, but for the rounding of F'_t
+        if rounds:
+            ledger[ended] = 0
+        memory = conversion._forget(np, memory, ended)
+    return (ledger, memory), shaped
+
+
+@dataclass(frozen=True, kw_only=True)
+class PBIM(Ledger):
+    """Potential-based intrinsic motivation: pay nothing back before the last step.
+
+    Eq. 34 of Forbes et al. (AAMAS 2024); ``normalize=False`` gives Eq. 30.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.PBIM(gamma=0.5, normalize=False)
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]  # 1 + 0.5 * 1 + 0.25 * -6 = 0
+    array([ 1.,  1., -6.])
+    """
+
+    summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=_CAUSAL, reference="Forbes et al. 2024, Theorem 2"
+    )
+
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, None]:
+        del xp, ledger, earned
+        return memory, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRM(Ledger):
+    """Generalised reward matching: repay every entry ``delay`` steps after it was earned, grown by gamma^-delay.
+
+    Forbes et al. 2024 (arXiv 2410.12197). Keeps ``delay`` entries an environment.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.GRM(gamma=0.5, delay=1, normalize=False)
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]
+    array([ 1., -1., -2.])
+    """
+
+    delay: int = 1
+    summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=_CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.delay, bool) or not isinstance(self.delay, int) or self.delay < 1:
+            raise InputError(
+                f"delay must be a whole number of at least 1, received {self.delay!r}: "
+                "1 repays at the next step; to repay only at the end use pbim.PBIM"
+            )
+        super().__post_init__()
+
+    def growth(self, max_steps: int) -> float:
+        """Return gamma^-delay, or less in episodes too short for it."""
+        return _power(float(self.gamma), -min(self.delay, max_steps - 1))
+
+    def _recall(self, lanes: Array) -> Memory:
+        entries = _arrays.zeros((self.delay, *lanes.shape), lanes)
+        return entries, lanes
+
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
+        entries, age = memory
+        gamma = _arrays.number_for(self.gamma, ledger)
+        growth = 1 / gamma**self.delay if _arrays.is_exact(ledger) else _power(gamma, -self.delay)
+        payment = xp.where(age >= self.delay, entries[0] * growth, 0)
+        return (xp.concat([entries[1:], earned[None]]), age + 1), payment
+
+    def _forget(self, xp: Any, memory: Memory, ended: Array) -> Memory:
+        entries, age = memory
+        return entries, xp.where(ended, 0, age)  # entries older than the episode are never repaid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometric(Ledger):
+    """Repay the share ``rate`` of the ledger at every step; bounded for endless episodes when rate > 1 - gamma.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.Geometric(gamma=0.5, rate=0.75, normalize=False)
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]
+    array([ 1. , -0.5, -3. ])
+    """
+
+    rate: Real | float = 0.1
+    summary: ClassVar[str] = "takes back a share of what is owed at every step, so that little is left for the last"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=_CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rate, bool) or not isinstance(self.rate, Real) or not 0 < float(self.rate) <= 1:
+            raise InputError(
+                f"rate must be in (0, 1], received {self.rate!r}: "
+                "1 repays all at the next step; to repay nothing before the end use pbim.PBIM"
+            )
+        super().__post_init__()
+
+    def growth(self, max_steps: int) -> float:
+        """Return ((1 - rate) / gamma)^(max_steps - 1) where that grows, else 1."""
+        return max(1.0, _power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
+
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
+        del xp, earned
+        return memory, _arrays.number_for(self.rate, ledger) * ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class Custom(Ledger):
+    """Repay what a function of the past says: ``repay(memory, ledger, earned) -> (memory, payment)``.
+
+    ``ledger`` is L_t and ``earned`` f_t, both (num_envs,). ``memory`` is a tuple of arrays whose last axis is num_envs;
+    ``recall(zeros)`` makes it at the start of every episode from zeros of shape (num_envs,). Use array operations
+    only, so that it also runs inside ``jax.jit``. Whatever is repaid, the episode is settled exactly.
+
+    >>> import numpy as np, pbim
+    >>> def half_of_what_is_owed_above_one(memory, ledger, earned):
+    ...     return memory, 0.5 * ledger * (abs(ledger) > 1)
+    >>> shaping = pbim.Custom(gamma=0.5, repay=half_of_what_is_owed_above_one, normalize=False)
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]
+    array([ 1.,  0., -4.])
+    """
+
+    repay: Callable[[Memory, Array, Array], tuple[Memory, Array]]
+    recall: Callable[[Array], Memory] | None = None
+    summary: ClassVar[str] = "takes back what your function of the past says"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT,
+        assumption=f"{_CAUSAL}, and the repayment is a function of the past",
+        reference="pbim, docs/theory.md, as Theorem 2",
+    )
+
+    def __post_init__(self) -> None:
+        if not callable(self.repay):
+            raise InputError(
+                f"repay must be a function (memory, ledger, earned) -> (memory, payment), received {self.repay!r}: "
+                "see the example of pbim.Custom"
+            )
+        super().__post_init__()
+
+    def growth(self, max_steps: int) -> float:
+        """Return 1: what a function repays is its author's to bound."""
+        del max_steps
+        return 1.0
+
+    def _recall(self, lanes: Array) -> Memory:
+        return () if self.recall is None else tuple(self.recall(lanes))
+
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
+        del xp
+        return self.repay(memory, ledger, earned)
+
+    def _forget(self, xp: Any, memory: Memory, ended: Array) -> Memory:
+        fresh = self._recall(xp.zeros(ended.shape, dtype=float))
+        return tuple(xp.where(ended, new, old) for new, old in zip(fresh, memory, strict=True))
+
+
+def _power(base: float, exponent: int) -> float:
+    """Return base**exponent, infinite where a float cannot hold it."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return float("inf")
+
+
+def _safe_rate(gamma: Real | float) -> float:
+    """Return a rate at which a geometric ledger stays bounded with room to spare."""
+    return min(1.0, max(0.02, 2 * (1 - float(gamma))))

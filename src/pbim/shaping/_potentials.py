@@ -1,0 +1,213 @@
+"""Potential-based shaping: conversions that take a potential (or advice) instead of a bonus.
+
+They are ledgers too. With L_t = Phi_t, f_t = gamma * Phi_{t+1} and pay_t = L_t the ledger's equations read
+F'_t = gamma * Phi_{t+1} - Phi_t, and its settlement is the zero terminal potential of Grzes (2017).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+from array_api_compat import array_namespace
+
+from pbim import _arrays
+from pbim._arrays import Array, Rows
+from pbim.errors import InputError
+from pbim.shaping._centring import FixedMean
+from pbim.shaping._ledger import Geometric, LedgerState
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
+
+
+class PotentialState(NamedTuple):
+    """``potential`` of the state each environment is in, and whether it stands at the start of an episode."""
+
+    potential: Array
+    fresh: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class PBRS(Shaping):
+    """F'_t = gamma * Phi(s_{t+1}) - Phi(s_t), with Phi = 0 after the last step (Ng et al. 1999, Grzes 2017).
+
+    ``bonus`` is the potential of the state arrived at, Phi(s_{t+1}); what is passed at an ended step is not used.
+    Pass ``start`` of the same shape, Phi(s_0), to say the potential of the state an episode starts in (read at the
+    first step of each episode only); without it the start counts as 0, which shifts every return by a constant of
+    s_0. A potential that moves in time (Devlin & Kudenko 2012), depends on action frequencies (Goyal et al. 2019) or
+    is a share of the critic's value (BSRS, arXiv 2501.00989) is a potential like any other.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.PBRS(gamma=0.5)
+    >>> potential, ended = np.array([[2.0], [4.0], [9.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), potential, ended, start=np.ones((3, 1)))
+    >>> shaped[:, 0]  # 0 + 0.5 * 0 + 0.25 * -4 = -Phi(s_0)
+    array([ 0.,  0., -4.])
+    """
+
+    gamma: Real | float
+    extra: ClassVar[tuple[str, ...]] = ("start",)
+    summary: ClassVar[str] = "pays differences of a potential of states"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT,
+        assumption="Phi(s_t) was fixed before action t was chosen",
+        reference="Ng et al. 1999; Devlin & Kudenko 2012; Grzes 2017",
+    )
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+
+    def _start(self, lanes: Array) -> PotentialState:
+        return PotentialState(lanes, lanes == 0)
+
+    def _run(self, state: PotentialState, rows: Rows, extra: Extra) -> tuple[PotentialState, Array]:
+        xp = array_namespace(rows.values)
+        start = extra.get("start", xp.zeros_like(rows.values))
+        if xp is not array_namespace(start) or start.shape != rows.values.shape:
+            raise InputError(
+                f"start must be an array of the library and shape {tuple(rows.values.shape)} of the potentials, "
+                f"received {tuple(start.shape)}: pass Phi of the state each step starts from"
+            )
+        flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
+        body = _telescoping(xp, rows.values.dtype, _arrays.number_for(self.gamma, rows.values))
+        carry, (shaped,) = _arrays.scan(body, tuple(state), (rows.values, start, *flags))
+        return PotentialState(*carry), shaped
+
+
+@lru_cache(maxsize=64)
+def _telescoping(xp: Any, dtype: Any, gamma: Any) -> Callable[..., Any]:
+    def body(carry: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array]]:
+        potential, fresh = carry
+        arrived, start, ended = row[:3]
+        left = xp.where(fresh, xp.astype(start, potential.dtype, copy=False), potential)
+        entered = xp.where(ended, 0, xp.astype(arrived, potential.dtype, copy=False))
+        shaped = xp.astype(gamma * entered - left, dtype, copy=False)
+        if len(row) > 3:
+            valid = row[3]
+            shaped, entered = xp.where(valid, shaped, 0), xp.where(valid, entered, potential)
+            ended = xp.where(valid, ended, fresh)
+        return (entered, ended), (shaped,)
+
+    return body
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookAhead(PBRS):
+    """Look-ahead advice F'_t = gamma * Phi(s_{t+1}, a_{t+1}) - Phi(s_t, a_t) (Wiewiora et al. 2003).
+
+    ``bonus`` is the advice for the pair chosen next, ``start`` that for the first pair of an episode. The learner must
+    choose its actions with :func:`advised_values`, or the optimal policy is lost.
+    """
+
+    summary: ClassVar[str] = "pays differences of a potential of state-action pairs; actions chosen with Q + Phi"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT,
+        assumption="actions are chosen greedily by Q + Phi (advised_values)",
+        reference="Wiewiora et al. 2003, look-ahead",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookBack(Shaping):
+    """Look-back advice F'_t = Phi(s_t, a_t) - Phi(s_{t-1}, a_{t-1}) / gamma (Wiewiora et al. 2003), settled at the end.
+
+    ``bonus`` is the advice for the pair just taken. It is a ledger that repays everything at once:
+    ``Geometric(rate=1, normalize=False)``.
+    """
+
+    gamma: Real | float
+    summary: ClassVar[str] = "pays a potential of state-action pairs, takes it back at the next step"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT,
+        assumption="Phi(s_t, a_t) does not depend on actions after t",
+        reference="Wiewiora et al. 2003, look-back; settled as Forbes et al. 2024",
+    )
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+
+    def _start(self, lanes: Array) -> LedgerState:
+        return self._ledger()._start(lanes)
+
+    def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Array]:
+        return self._ledger()._run(state, rows, extra)
+
+    def _ledger(self) -> Geometric:
+        return Geometric(gamma=self.gamma, rate=1, normalize=FixedMean())
+
+
+def advised_values(action_values: Array, advice: Array) -> Array:
+    """Return what look-ahead advice and PIES choose actions by: Q(s, .) + Phi(s, .), shape (..., num_actions)."""
+    return action_values + advice
+
+
+class AdviceState(NamedTuple):
+    """``lanes`` (num_envs,) and the learnt potential of every cell, (num_cells, num_envs)."""
+
+    lanes: Array
+    potential: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpressedAdvice(Shaping):
+    """Learn a potential whose differences are an arbitrary reward (Harutyunyan et al. 2015).
+
+    Phi(s, a) is learnt on-policy from the negated bonus, and F'_t = gamma * Phi_{t+1}(s', a') - Phi_t(s, a). ``cell``
+    and ``next_cell`` number the state-action pairs (num_envs,), below ``num_cells``; each environment learns its own
+    table. Kept for comparison: it does not keep the optimal policies (Behboudian et al. 2022).
+    """
+
+    gamma: Real | float
+    num_cells: int
+    learning_rate: float = 0.1
+    extra: ClassVar[tuple[str, ...]] = ("cell", "next_cell")
+    summary: ClassVar[str] = "learns a potential whose differences are the bonus"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.NONE,
+        assumption="claimed for any reward; refuted in general",
+        reference="Harutyunyan et al. 2015; Behboudian et al. 2022",
+    )
+
+    def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        if not isinstance(self.num_cells, int) or self.num_cells < 1:
+            raise InputError(f"num_cells must be at least 1, received {self.num_cells!r}: pass states times actions")
+        if not 0 < self.learning_rate <= 1:
+            raise InputError(f"learning_rate must be in (0, 1], received {self.learning_rate}: 0.1 is usual")
+
+    def _start(self, lanes: Array) -> AdviceState:
+        return AdviceState(lanes, _arrays.zeros((self.num_cells, *lanes.shape), lanes))
+
+    def _run(self, state: AdviceState, rows: Rows, extra: Extra) -> tuple[AdviceState, Array]:
+        if len(extra) < len(self.extra):
+            raise InputError(
+                "ExpressedAdvice needs cell and next_cell, the numbers of the state-action pairs: "
+                "call step(state, bonus, ended, cell=..., next_cell=...)"
+            )
+        flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
+        body = _expressing(self, array_namespace(rows.values), rows.values.dtype)
+        potential, (shaped,) = _arrays.scan(
+            body, state.potential, (rows.values, extra["cell"], extra["next_cell"], *flags)
+        )
+        return AdviceState(state.lanes, potential), shaped
+
+
+@lru_cache(maxsize=64)
+def _expressing(conversion: ExpressedAdvice, xp: Any, dtype: Any) -> Callable[..., Any]:
+    gamma, rate = float(conversion.gamma), conversion.learning_rate
+
+    def body(potential: Array, row: tuple[Array, ...]) -> tuple[Array, tuple[Array]]:
+        bonus, cell, next_cell, ended = row[:4]
+        here = xp.arange(conversion.num_cells, dtype=cell.dtype)[:, None] == cell  # one-hot, (num_cells, num_envs)
+        now = xp.sum(xp.where(here, potential, 0), axis=0)
+        there = xp.arange(conversion.num_cells, dtype=cell.dtype)[:, None] == next_cell
+        ahead = xp.where(ended, 0, xp.sum(xp.where(there, potential, 0), axis=0))
+        error = gamma * ahead - bonus - now
+        learnt = potential + xp.where(here, rate * error, 0)
+        arrived = xp.where(ended, 0, xp.sum(xp.where(there, learnt, 0), axis=0))
+        shaped = xp.astype(gamma * arrived - now, dtype, copy=False)
+        if len(row) > 4:
+            shaped, learnt = xp.where(row[4], shaped, 0), xp.where(row[4], learnt, potential)
+        return learnt, (shaped,)
+
+    return body

@@ -1,0 +1,100 @@
+"""Saving a conversion's state between runs: a flat archive of arrays, never pickle."""
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from pbim.errors import InputError
+from pbim.shaping._shaping import Shaping, State
+
+_CONFIG = "shaping"
+
+
+def state_arrays(state: State) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the state's arrays by name, as NumPy; ``load_arrays`` is the inverse."""
+    return {name: np.asarray(_on_host(leaf)) for name, leaf in _leaves(state)}
+
+
+def load_arrays(state: State, arrays: dict[str, np.ndarray[Any, Any]]) -> State:
+    """Return ``state`` with the named arrays in place of its own, in its own library, dtype and device."""
+    wanted = dict(_leaves(state))
+    for name, leaf in wanted.items():
+        if name not in arrays:
+            raise InputError(f"the saved state has no {name}, it holds {sorted(arrays)}: it is of another conversion")
+        if np.shape(arrays[name]) != tuple(np.shape(leaf)):
+            raise InputError(
+                f"{name} must have shape {tuple(np.shape(leaf))}, the saved one has {np.shape(arrays[name])}: "
+                "call init with the num_envs and configuration the state was saved with"
+            )
+    return _rebuilt(state, "", arrays)
+
+
+def save_state(path: str | os.PathLike[str], shaping: Shaping, state: State) -> None:
+    """Write a conversion's state to ``path`` (.npz), whole or not at all."""
+    path = Path(path)
+    arrays = state_arrays(state)
+    exact = [name for name, array in arrays.items() if array.dtype == object]
+    if exact:
+        raise InputError(f"a state of exact numbers cannot be saved without pickle, received {exact}: use floats")
+    contents: dict[str, Any] = {**arrays, _CONFIG: np.array(repr(shaping))}
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        try:
+            np.savez(file, allow_pickle=False, **contents)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def load_state(path: str | os.PathLike[str], shaping: Shaping, like: State) -> State:
+    """Read a state written by ``save_state``; ``like``, a fresh ``shaping.init(...)``, gives its form."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputError(f"path must name a saved state, received {os.fspath(path)!r}: there is no such file") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"path must name a state written by save_state, received {os.fspath(path)!r}, which cannot be "
+            f"read ({error}): use an earlier checkpoint"
+        ) from None
+    saved = str(arrays.pop(_CONFIG, "an unknown conversion"))
+    if saved != repr(shaping):
+        raise InputError(
+            f"the state in {os.fspath(path)!r} was saved by {saved}, not by {shaping!r}: load it with that one"
+        )
+    return load_arrays(like, arrays)
+
+
+def _leaves(state: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    if not isinstance(state, tuple):
+        return [(prefix, state)]
+    names = getattr(state, "_fields", None) or tuple(str(index) for index in range(len(state)))
+    return [
+        leaf
+        for name, part in zip(names, state, strict=True)
+        for leaf in _leaves(part, f"{prefix}.{name}" if prefix else name)
+    ]
+
+
+def _rebuilt(state: Any, prefix: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
+    if not isinstance(state, tuple):
+        xp = compat.array_namespace(state)
+        kwargs = {} if compat.is_jax_array(state) else {"device": compat.device(state)}
+        return xp.asarray(arrays[prefix], dtype=state.dtype, **kwargs)
+    names = getattr(state, "_fields", None) or tuple(str(index) for index in range(len(state)))
+    parts = [
+        _rebuilt(part, f"{prefix}.{name}" if prefix else name, arrays) for name, part in zip(names, state, strict=True)
+    ]
+    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+
+
+def _on_host(leaf: Any) -> Any:
+    return leaf.detach().cpu() if compat.is_torch_array(leaf) else leaf

@@ -1,0 +1,130 @@
+"""The interface every conversion F -> F' has, and what each one promises."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pbim import _arrays
+from pbim._arrays import Array, Rows
+from pbim.errors import InputError, InputTypeError
+
+State = Any
+"""A NamedTuple of arrays whose first field has shape (num_envs,): carry it, save it, scan over it."""
+
+Extra = Mapping[str, Array]
+"""What a conversion takes beyond bonus, ended and valid, by name, in shape (T, num_envs)."""
+
+
+class Level(StrEnum):
+    """How strong a promise about the set of optimal policies is."""
+
+    EXACT = "exact for every trajectory"
+    LIMIT = "in the limit of training"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """What a conversion promises about the set of optimal policies, under which assumption, and who proved it."""
+
+    level: Level
+    assumption: str
+    reference: str
+
+    def __str__(self) -> str:
+        return f"{self.level}; {self.assumption} [{self.reference}]"
+
+
+class Shaping(ABC):
+    """A conversion of a stream of bonuses F into shaping rewards F', with explicit state.
+
+    Subclasses are frozen dataclasses: configuration only. ``init`` makes the state, ``step`` and ``rollout`` are
+    pure functions of (state, arrays) that work on NumPy, JAX (under ``jit``, ``scan``, ``vmap``) and PyTorch.
+    """
+
+    guarantee: ClassVar[Guarantee]
+    summary: ClassVar[str]
+    extra: ClassVar[tuple[str, ...]] = ()
+
+    def init(self, num_envs: int, like: Array | None = None) -> State:
+        """Return the state before the first step of ``num_envs`` environments, in the library and dtype of ``like``."""
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
+            raise InputError(f"num_envs must be a whole number of at least 1, received {num_envs!r}: pass env.num_envs")
+        if like is not None:
+            _arrays.namespace(like=like)
+        return self._start(_arrays.zeros((int(num_envs),), np.zeros(0) if like is None else like))
+
+    def step(
+        self, state: State, bonus: Array, ended: Array, *, valid: Array | None = None, **extra: Array
+    ) -> tuple[State, Array]:
+        """Convert one step: ``bonus``, ``ended`` and ``valid`` have shape (num_envs,), and so has the result.
+
+        ``ended`` is true where the learner stops accumulating; steps where ``valid`` is false (the dummy step after
+        an end under Gymnasium's NEXT_STEP autoreset) get 0 and leave the state of their environment alone.
+        """
+        rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=1)
+        self._check_extra(extra)
+        state, shaped = self._run(state, rows, {name: value[None] for name, value in extra.items()})
+        _check_overflow(self, shaped)
+        return state, shaped[0]
+
+    def rollout(
+        self, state: State, bonus: Array, ended: Array, *, valid: Array | None = None, **extra: Array
+    ) -> tuple[State, Array]:
+        """Convert a rollout of shape (T, num_envs); the same as T calls of ``step``, and the state carries on."""
+        rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=2)
+        self._check_extra(extra)
+        if rows.values.shape[0] == 0:
+            return state, rows.values
+        state, shaped = self._run(state, rows, extra)
+        _check_overflow(self, shaped)
+        return state, shaped
+
+    def frozen(self, mean: Real | int = 0) -> "Shaping":
+        """Return this conversion as it is between two updates of its statistics, with F-bar fixed to ``mean``."""
+        del mean
+        return self
+
+    def check_horizon(self, max_steps: int) -> None:
+        """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
+        del max_steps
+
+    def _check_extra(self, extra: Extra) -> None:
+        unknown = sorted(set(extra) - set(self.extra))
+        if unknown:
+            known = ", ".join(("valid", *self.extra))
+            raise InputTypeError(
+                f"{type(self).__name__} takes {known} besides bonus and ended, received {unknown}: drop them"
+            )
+
+    @abstractmethod
+    def _start(self, lanes: Array) -> State:
+        """Return the first state, given zeros of shape (num_envs,) in the wide dtype."""
+
+    @abstractmethod
+    def _run(self, state: State, rows: Rows, extra: Extra) -> tuple[State, Array]:
+        """Convert checked rows of shape (T, num_envs), T >= 1."""
+
+
+def check_gamma(gamma: Any) -> None:
+    """Refuse a discount outside (0, 1]."""
+    if isinstance(gamma, bool) or not isinstance(gamma, Real):
+        raise InputTypeError(f"gamma must be a real number in (0, 1], received {gamma!r}: pass the learner's discount")
+    if not 0 < float(gamma) <= 1:
+        raise InputError(f"gamma must be in (0, 1], received {gamma}: pass the discount your learner trains with")
+
+
+def _check_overflow(shaping: Shaping, shaped: Array) -> None:
+    """Stop where the repayment left the range of the dtype; inside ``jax.jit`` the certificate shows it instead."""
+    if _arrays.is_exact(shaped) or not _arrays.is_concrete(shaped):
+        return
+    if not bool(_arrays.namespace(shaped=shaped).isfinite(shaped.sum())):
+        raise OverflowError(
+            f"{shaping} overflowed {shaped.dtype}: what it owes grows by 1/gamma each step of an episode; "
+            "use pbim.Geometric (bounded ledger), pbim.GRM with a short delay, a larger gamma or shorter episodes"
+        )
