@@ -139,6 +139,39 @@ def _real(xp: Any, name: str, array: Array) -> Array:
     raise InputTypeError(f"{name} must hold real numbers, received {array.dtype}: convert it to float32 or float64")
 
 
+def has_numpy_view(array: Array) -> bool:
+    """Tell whether ``array`` is a PyTorch tensor that NumPy can read in place."""
+    if not compat.is_torch_array(array):
+        return False
+    return array.device.type == "cpu" and not array.requires_grad and array.dtype in _viewable_dtypes()
+
+
+def to_numpy_views(tree: Any) -> Any:
+    """Return a tree of tensors (tuples, mappings, None) as NumPy arrays that share their memory."""
+    return _mapped(lambda leaf: leaf.numpy(), tree)
+
+
+def to_tensors(tree: Any) -> Any:
+    """Return a tree of NumPy arrays as tensors that share their memory."""
+    return _mapped(sys.modules["torch"].asarray, tree)
+
+
+def _viewable_dtypes() -> tuple[Any, ...]:
+    torch = sys.modules["torch"]
+    return torch.float32, torch.float64, torch.float16
+
+
+def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {name: _mapped(function, part) for name, part in tree.items()}
+    if isinstance(tree, tuple):
+        parts = [_mapped(function, part) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    return function(tree)
+
+
 def scan(
     body: Callable[[Any, tuple[Array, ...]], tuple[Any, tuple[Array, ...]]], carry: Any, rows: tuple[Array, ...]
 ) -> tuple[Any, tuple[Array, ...]]:

@@ -49,6 +49,7 @@ class Ledger(Shaping):
     gamma: Real | float
     normalize: bool | Centring = True
     max_steps: int | None = None
+    repays: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
@@ -106,8 +107,8 @@ class Ledger(Shaping):
         return memory
 
     @abstractmethod
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array | None]:
-        """Return the memory after this step and pay_t, of shape (num_envs,); None is 0."""
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
+        """Return the memory after this step and pay_t, of shape (num_envs,)."""
 
 
 @lru_cache(maxsize=256)
@@ -123,7 +124,7 @@ def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[
         bonus, mean, ended = row[:3]
         earned = xp.astype(bonus, ledger.dtype, copy=False) - mean
         recalled, payment = conversion._repay(xp, memory, ledger, earned)
-        paid = earned if payment is None else earned - payment
+        paid = earned - payment if conversion.repays else earned
         shaped = xp.astype(xp.where(ended, -ledger, paid), dtype, copy=False)  # F'_t
         owed = xp.where(ended, 0, (ledger + shaped) / gamma)  # L_{t+1}
         recalled = conversion._forget(xp, recalled, ended)
@@ -139,21 +140,22 @@ def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[
 def _settle_in_place(
     conversion: Ledger, carry: tuple[Array, Memory], bonuses: Array, means: Array, endings: Array
 ) -> tuple[tuple[Array, Memory], Array]:
-    """Run the same equations over NumPy rows three times as fast: one array is allocated and filled row by row."""
+    """Run the same equations over NumPy rows, three times as fast: one array is allocated and settled in place."""
     ledger, memory = carry
     gamma = _arrays.number_for(conversion.gamma, ledger)
-    shaped = np.empty_like(bonuses)
+    shaped = np.subtract(bonuses, means).astype(bonuses.dtype, copy=False)
     rounds = shaped.dtype != ledger.dtype
-    for bonus, mean, ended, row in zip(bonuses, means, endings, shaped, strict=True):
-        earned = bonus - mean
-        memory, payment = conversion._repay(np, memory, ledger, earned)
-        row[:] = earned if payment is None else earned - payment
+    for bonus, mean, ended, row in zip(bonuses, means[:, 0], endings, shaped, strict=True):
+        if conversion.repays:
+            earned = bonus - mean
+            memory, payment = conversion._repay(np, memory, ledger, earned)
+            memory = conversion._forget(np, memory, ended)
+            np.subtract(earned, payment, out=row, casting="same_kind")
         np.negative(ledger, out=row, where=ended, casting="same_kind")  # F'_t
         ledger = ledger + row
         ledger /= gamma  # L_{t+1}: already 0 where the episode ended, but for the rounding of F'_t
         if rounds:
             ledger[ended] = 0
-        memory = conversion._forget(np, memory, ended)
     return (ledger, memory), shaped
 
 
@@ -171,14 +173,15 @@ class PBIM(Ledger):
     array([ 1.,  1., -6.])
     """
 
+    repays: ClassVar[bool] = False
     summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=_CAUSAL, reference="Forbes et al. 2024, Theorem 2"
     )
 
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, None]:
-        del xp, ledger, earned
-        return memory, None
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
+        del earned
+        return memory, xp.zeros_like(ledger)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +287,7 @@ class Custom(Ledger):
 
     repay: Callable[[Memory, Array, Array], tuple[Memory, Array]]
     recall: Callable[[Array], Memory] | None = None
+    calls_back: ClassVar[bool] = True
     summary: ClassVar[str] = "takes back what your function of the past says"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT,

@@ -50,6 +50,8 @@ class Shaping(ABC):
     guarantee: ClassVar[Guarantee]
     summary: ClassVar[str]
     extra: ClassVar[tuple[str, ...]] = ()
+    calls_back: ClassVar[bool] = False
+    """Whether a function of the user's sees the arrays, and so must see them in the user's library."""
 
     def init(self, num_envs: int, like: Array | None = None) -> State:
         """Return the state before the first step of ``num_envs`` environments, in the library and dtype of ``like``."""
@@ -67,23 +69,14 @@ class Shaping(ABC):
         ``ended`` is true where the learner stops accumulating; steps where ``valid`` is false (the dummy step after
         an end under Gymnasium's NEXT_STEP autoreset) get 0 and leave the state of their environment alone.
         """
-        rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=1)
-        self._check_extra(extra)
-        state, shaped = self._run(state, rows, {name: value[None] for name, value in extra.items()})
-        _check_overflow(self, shaped)
+        state, shaped = self._convert(1, state, bonus, ended, valid, extra)
         return state, shaped[0]
 
     def rollout(
         self, state: State, bonus: Array, ended: Array, *, valid: Array | None = None, **extra: Array
     ) -> tuple[State, Array]:
         """Convert a rollout of shape (T, num_envs); the same as T calls of ``step``, and the state carries on."""
-        rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=2)
-        self._check_extra(extra)
-        if rows.values.shape[0] == 0:
-            return state, rows.values
-        state, shaped = self._run(state, rows, extra)
-        _check_overflow(self, shaped)
-        return state, shaped
+        return self._convert(2, state, bonus, ended, valid, extra)
 
     def frozen(self, mean: Real | int = 0) -> "Shaping":
         """Return this conversion as it is between two updates of its statistics, with F-bar fixed to ``mean``."""
@@ -101,6 +94,23 @@ class Shaping(ABC):
             raise InputTypeError(
                 f"{type(self).__name__} takes {known} besides bonus and ended, received {unknown}: drop them"
             )
+
+    def _convert(
+        self, rank: int, state: State, bonus: Array, ended: Array, valid: Array | None, extra: Extra
+    ) -> tuple[State, Array]:
+        """Check a call and run it; tensors in main memory go through NumPy: no copy, same numbers, less overhead."""
+        self._check_extra(extra)
+        _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
+        viewed = not self.calls_back and _arrays.has_numpy_view(bonus)
+        if viewed:
+            state, bonus, ended, valid, extra = _arrays.to_numpy_views((state, bonus, ended, valid, dict(extra)))
+        rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=rank)
+        if rows.values.shape[0] == 0:
+            shaped = rows.values
+        else:
+            state, shaped = self._run(state, rows, {k: v[None] for k, v in extra.items()} if rank == 1 else extra)
+        _check_overflow(self, shaped)
+        return _arrays.to_tensors((state, shaped)) if viewed else (state, shaped)
 
     @abstractmethod
     def _start(self, lanes: Array) -> State:
