@@ -101,14 +101,19 @@ def check_rows(
     return Rows(values, ended, valid)
 
 
+def is_finite(values: Array) -> bool:
+    """Tell whether all values are finite; yes, where they cannot be looked at."""
+    if is_exact(values):
+        return True
+    finite = compat.array_namespace(values).isfinite(values.sum())
+    return not is_concrete(finite) or bool(finite)
+
+
 def check_finite(name: str, values: Array) -> None:
     """Refuse NaN and infinity where the values can be looked at."""
-    if is_exact(values) or not is_concrete(values):
+    if is_finite(values):
         return
-    xp = compat.array_namespace(values)
-    if bool(xp.isfinite(values.sum())):
-        return
-    finite = xp.isfinite(values)
+    finite = compat.array_namespace(values).isfinite(values)
     if not bool(finite.all()):
         where = tuple(int(i) for i in np.argwhere(~np.asarray(finite))[0])
         raise InputError(
@@ -122,7 +127,8 @@ def flags(xp: Any, name: str, array: Array) -> Array:
     if xp.isdtype(array.dtype, "bool"):
         return array
     flags = array != 0
-    if is_concrete(array) and not bool((flags == array).all()):
+    fits = (flags == array).all()
+    if is_concrete(fits) and not bool(fits):
         raise InputTypeError(
             f"{name} must hold booleans (or only 0 and 1), received {array.dtype} values: "
             f"pass a mask such as {name} > 0"

@@ -1,22 +1,29 @@
 """The ``pbim`` command: one frozen dataclass a subcommand, parsed by tyro."""
 
+import contextlib
+import io
 import json
+import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
 import pbim
-from pbim.errors import InputError
+from pbim.errors import InputError, choose
 
 _DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
 
 It converts any intrinsic reward (counts, RND, ICM, ...) into a form that leaves the set of optimal policies
 unchanged, and measures that it did. Start with:  pbim list
 """
+
+_BENCHMARKS = {
+    "shaping": "converting a (128 x 1024) stream of bonuses, against plain Python",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +43,21 @@ class List:
         rows = [
             {
                 "name": name,
-                "class": f"pbim.{kind.__name__}" if hasattr(pbim, kind.__name__) else f"pbim.shaping.{kind.__name__}",
+                "class": kind.__name__,
                 "does": kind.summary,
                 "guarantee": str(kind.guarantee.level),
-                "assumption": kind.guarantee.assumption,
+                "if": kind.guarantee.assumption,
                 "reference": kind.guarantee.reference,
             }
             for name, kind in CONVERSIONS.items()
         ]
         if self.json:
             print(json.dumps({"conversions": rows}))
-        else:
-            _print_table("Conversions", rows, ("name", "does", "guarantee", "assumption", "reference"))
+            return 0
+        for row in rows:
+            row["keeps the optimal policies"] = f"{row['guarantee']} [dim]({row['reference']})[/dim]"
+        _print_table("Conversions", rows, ("name", "does", "keeps the optimal policies"))
+        print("Each under an assumption: pbim list --json names it.")
         return 0
 
 
@@ -58,8 +68,11 @@ class Bench:
     Example: pbim bench shaping --json
     """
 
-    what: Annotated[Literal["shaping"], tyro.conf.Positional]
-    """What to measure. shaping: converting a (128 x 1024) stream of bonuses, against plain Python."""
+    what: Annotated[
+        str,
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="WHAT", help="; ".join(f"{name}: {text}" for name, text in _BENCHMARKS.items())),
+    ]
 
     json: bool = False
     """Print one JSON object as the last line."""
@@ -69,21 +82,20 @@ class Bench:
 
     def run(self) -> int:
         """Measure, print and return the exit code."""
+        choose("what", self.what, _BENCHMARKS)
         result: dict[str, Any] = import_module(f"pbim.bench.{self.what}").run(quick=self.quick)
         if self.json:
             print(json.dumps(result))
-        else:
-            _print_table(f"pbim bench {self.what}", result["cases"], tuple(result["cases"][0]))
-            print(f"ratio {result['ratio']}: how many times faster than the baseline, in the slower of NumPy and JAX")
+            return 0
+        _print_table(f"pbim bench {self.what}: {_BENCHMARKS[self.what]}", result["cases"], tuple(result["cases"][0]))
+        for name, value in result.items():
+            if name != "cases":
+                print(f"{name} = {value}")
         return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Program:
-    command: Annotated[
-        Annotated[List, tyro.conf.subcommand("list")] | Annotated[Bench, tyro.conf.subcommand("bench")],
-        tyro.conf.arg(name=""),
-    ] = field()
+_STYLE = (tyro.conf.FlagCreatePairsOff,)
+_Command = Annotated[List, tyro.conf.subcommand("list")] | Annotated[Bench, tyro.conf.subcommand("bench")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,15 +104,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"pbim {pbim.__version__}")
         return 0
-    program = tyro.cli(_Program, prog="pbim", description=_DESCRIPTION, args=arguments or ["--help"])
     try:
-        return program.command.run()
+        return _parsed(arguments or ["--help"]).run()
     except InputError as error:
         print(f"pbim: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("pbim: stopped", file=sys.stderr)
         return 130
+
+
+def _parsed(arguments: list[str]) -> List | Bench:
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(_Command, prog="pbim", description=_DESCRIPTION, args=arguments, config=_STYLE)
+    except SystemExit as stop:
+        if stop.code != 2:
+            raise
+        raise InputError(_one_sentence(complaint.getvalue())) from None
+
+
+def _one_sentence(box: str) -> str:
+    """Return what a box of tyro's says as one line: the complaint, and the nearest option where it names one."""
+    frame = r"[╭╮╰╯│]"
+    sections = re.split(r"\n[│\s]*─{8,}[│\s]*\n", "\n".join(box.strip().splitlines()[1:-1]))
+    words = [re.sub(r"\s+", " ", re.sub(frame, " ", section)).strip() for section in sections]
+    near = re.search(r"Perhaps you meant: (--[\w-]+)", " ".join(words))
+    return f"{words[0].rstrip('.')}: {f'did you mean {near[1]}?' if near else 'see pbim --help'}"
 
 
 def _print_table(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:

@@ -1,6 +1,9 @@
 """What pbim raises when an argument breaks a rule, and warns when one is risky."""
 
-__all__ = ["InputError", "InputTypeError", "RepaymentWarning"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["InputError", "InputTypeError", "RepaymentWarning", "choose"]
 
 
 class InputError(ValueError):
@@ -13,3 +16,19 @@ class InputTypeError(InputError, TypeError):
 
 class RepaymentWarning(UserWarning):
     """A conversion would have to repay numbers too large for a learner."""
+
+
+def choose(argument: str, received: str, options: Iterable[str]) -> str:
+    """Return ``received`` if it is one of ``options``, else raise with the nearest one suggested.
+
+    >>> choose("shaping", "pbin", ["pbim", "grm"])
+    Traceback (most recent call last):
+    ...
+    pbim.errors.InputError: shaping must be one of pbim, grm, received 'pbin': did you mean 'pbim'?
+    """
+    known = list(options)
+    if received in known:
+        return received
+    near = get_close_matches(received, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
+    raise InputError(f"{argument} must be one of {', '.join(known)}, received {received!r}: {hint}")

@@ -56,11 +56,11 @@ def save_state(path: str | os.PathLike[str], shaping: Shaping, state: State) -> 
 def load_state(path: str | os.PathLike[str], shaping: Shaping, like: State) -> State:
     """Read a state written by ``save_state``; ``like``, a fresh ``shaping.init(...)``, gives its form."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise InputError(f"path must name a saved state, received {os.fspath(path)!r}: there is no such file") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(
             f"path must name a state written by save_state, received {os.fspath(path)!r}, which cannot be "
             f"read ({error}): use an earlier checkpoint"

@@ -131,9 +131,7 @@ def check_gamma(gamma: Any) -> None:
 
 def _check_overflow(shaping: Shaping, shaped: Array) -> None:
     """Stop where the repayment left the range of the dtype; inside ``jax.jit`` the certificate shows it instead."""
-    if _arrays.is_exact(shaped) or not _arrays.is_concrete(shaped):
-        return
-    if not bool(_arrays.namespace(shaped=shaped).isfinite(shaped.sum())):
+    if not _arrays.is_finite(shaped):
         raise OverflowError(
             f"{shaping} overflowed {shaped.dtype}: what it owes grows by 1/gamma each step of an episode; "
             "use pbim.Geometric (bounded ledger), pbim.GRM with a short delay, a larger gamma or shorter episodes"

@@ -1,0 +1,117 @@
+"""The certificate sees what the equations promise, and what happens when they are not kept."""
+
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import pbim
+import streams as s
+
+
+@pytest.mark.parametrize("library", s.LIBRARIES)
+@given(data=st.data(), gamma=s.DISCOUNTS)
+@settings(max_examples=30)
+def test_the_stream_and_the_whole_agree_with_a_plain_sum(library, data, gamma):
+    stream, to = data.draw(s.streams()), s.LIBRARIES[library]
+    totals = {
+        (stop, env): gamma ** np.arange(stop - start) @ stream.bonus[start:stop, env]
+        for env, start, stop in s.episodes(stream.ended)
+    }
+    expected = [totals[key] for key in sorted(totals)]
+    whole = np.asarray(pbim.residuals(to(stream.bonus), to(stream.ended), gamma))
+    np.testing.assert_allclose(whole, expected, rtol=0, atol=1e-4 if library == "jax" else 1e-12)
+    certificate = pbim.Certificate(gamma=gamma)
+    state = certificate.init(stream.bonus.shape[1], like=to(stream.bonus))
+    for bonus, ended in zip(stream.bonus, stream.ended, strict=True):
+        state = certificate.update(state, to(bonus), to(ended))
+    report = certificate.report(state)
+    assert report.episodes == len(expected)
+    np.testing.assert_allclose(report.worst_absolute, max(map(abs, expected), default=0), rtol=1e-5, atol=1e-5)
+
+
+def test_it_tells_a_settled_from_an_unsettled_stream():
+    rng = np.random.default_rng(0)
+    bonus, ended = rng.random((200, 4)), rng.random((200, 4)) < 0.05
+    certificate = pbim.Certificate(gamma=0.99)
+    verdicts = {}
+    for shaping in (pbim.PBIM(gamma=0.99), pbim.PBIM(gamma=0.98), pbim.Raw(), pbim.NoBonus()):
+        _, shaped = shaping.rollout(shaping.init(4), bonus, ended)
+        verdicts[repr(shaping)] = certificate.report(certificate.update(certificate.init(4), shaped, ended))
+    right, wrong_gamma, raw, none = verdicts.values()
+    assert right.ok
+    assert none.ok
+    assert not wrong_gamma.ok
+    assert raw.worst == 1
+    assert "DID NOT CANCEL" in str(raw)
+    assert right.episodes == ended.sum()
+
+
+def test_a_missing_settlement_is_seen_in_a_single_episode_among_thousands():
+    rng = np.random.default_rng(0)
+    bonus, ended = rng.random((500, 64)), rng.random((500, 64)) < 0.1
+    shaping = pbim.Geometric(gamma=0.99, rate=0.1)
+    _, shaped = shaping.rollout(shaping.init(64), bonus, ended)
+    row, env = np.argwhere(ended & (shaped < -1e-3))[7]
+    shaped[row, env] *= 1.001
+    certificate = pbim.Certificate(gamma=0.99)
+    assert not certificate.report(certificate.update(certificate.init(64), shaped, ended)).ok
+
+
+def test_no_evidence_is_no_certificate():
+    certificate = pbim.Certificate(gamma=0.9)
+    report = certificate.report(certificate.init(3))
+    assert not report.ok
+    assert "no episode has ended" in str(report)
+
+
+def test_nan_never_passes():
+    certificate = pbim.Certificate(gamma=0.9)
+    state = certificate.update(certificate.init(1), np.array([[np.nan], [1.0]]), np.array([[False], [True]]))
+    assert not certificate.report(state).ok
+
+
+def test_very_long_episodes_of_a_bounded_conversion_are_certified():
+    """gamma^t underflows after 75,000 steps at 0.99; the sums stay what they are."""
+    shaping, certificate = pbim.Geometric(gamma=0.99, rate=0.1), pbim.Certificate(gamma=0.99)
+    state, seen = shaping.init(2), certificate.init(2)
+    rng = np.random.default_rng(0)
+    for block in range(20):
+        bonus, ended = rng.random((5000, 2)), np.zeros((5000, 2), bool)
+        ended[-1] = block == 19
+        state, shaped = shaping.rollout(state, bonus, ended)
+        seen = certificate.update(seen, shaped, ended)
+    report = certificate.report(seen)
+    assert report.ok
+    assert report.episodes == 2
+
+
+def test_invalid_steps_do_not_count():
+    shaped, ended = np.array([[1.0], [99.0], [-2.0]]), np.array([[False], [True], [True]])
+    valid = np.array([[True], [False], [True]])
+    np.testing.assert_array_equal(pbim.residuals(shaped, ended, 0.5, valid=valid), [0.0])
+
+
+def test_exact_residuals_are_exact():
+    third = Fraction(1, 3)
+    shaped = np.array([third, -third / Fraction(9, 10)], dtype=object)
+    assert pbim.residuals(shaped, np.array([False, True]), Fraction(9, 10)).tolist() == [0]
+
+
+def test_it_runs_inside_jit_and_says_when_it_cannot():
+    certificate = pbim.Certificate(gamma=0.5)
+    shaped, ended = jax.numpy.array([[1.0], [-2.0]]), jax.numpy.array([[False], [True]])
+    state = jax.jit(certificate.update)(certificate.init(1, like=shaped), shaped, ended)
+    assert certificate.report(state).ok
+    with pytest.raises(pbim.InputError, match=r"unknown length.*pbim\.Certificate"):
+        jax.jit(lambda flags: pbim.residuals(shaped, flags, 0.5))(ended)
+
+
+def test_bad_input_is_refused():
+    with pytest.raises(pbim.InputError, match=r"shaped must have shape .* received \(1, 1, 1\)"):
+        pbim.residuals(np.zeros((1, 1, 1)), np.zeros((1, 1, 1), bool), 0.9)
+    with pytest.raises(pbim.InputError, match="gamma must be in"):
+        pbim.residuals(np.zeros(3), np.zeros(3, bool), 0)
