@@ -127,11 +127,12 @@ def _parsed(arguments: list[str]) -> List | Bench:
 
 def _one_sentence(box: str) -> str:
     """Return what a box of tyro's says as one line: the complaint, and the nearest option where it names one."""
-    frame = r"[╭╮╰╯│]"
-    sections = re.split(r"\n[│\s]*─{8,}[│\s]*\n", "\n".join(box.strip().splitlines()[1:-1]))
-    words = [re.sub(r"\s+", " ", re.sub(frame, " ", section)).strip() for section in sections]
-    near = re.search(r"Perhaps you meant: (--[\w-]+)", " ".join(words))
-    return f"{words[0].rstrip('.')}: {f'did you mean {near[1]}?' if near else 'see pbim --help'}"
+    body = "\n".join(box.strip().splitlines()[1:])  # the first line is its title
+    text = re.sub(r"(?m)^(?:╰.*|[│\s]*[-─]{8,}[│\s]*)$", "\0", body)  # rules between its sections
+    sections = [re.sub(r"[│\s]+", " ", section).strip() for section in text.split("\0")]
+    complaint, *hints = [section for section in sections if section]
+    near = re.search(r"Perhaps you meant: (--[\w-]+)", " ".join(hints))
+    return f"{complaint.rstrip('.')}: {f'did you mean {near[1]}?' if near else 'see pbim --help'}"
 
 
 def _print_table(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:

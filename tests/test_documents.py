@@ -1,0 +1,59 @@
+"""Every command and every example in README, docs and examples runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    return [
+        (f"{page.relative_to(ROOT)}:{number}", code)
+        for page in PAGES
+        for number, code in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.S), start=1)
+    ]
+
+
+@pytest.mark.parametrize(("place", "code"), blocks("python"), ids=[place for place, _ in blocks("python")])
+def test_python_examples_run(place, code, tmp_path):
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for expected in re.findall(r"# prints: (.*)", code):
+        assert expected in done.stdout
+
+
+@pytest.mark.parametrize(("place", "code"), blocks("bash"), ids=[place for place, _ in blocks("bash")])
+def test_commands_exist(place, code):
+    for line in code.splitlines():
+        words = line.split("#")[0].split()
+        if words[:1] == ["make"]:
+            assert subprocess.run(["make", "-n", *words[1:]], cwd=ROOT, capture_output=True).returncode == 0, line
+        if words[:1] == ["pbim"]:
+            run = [sys.executable, "-m", "pbim", *words[1:], *(["--quick"] if "bench" in words else [])]
+            assert subprocess.run(run, capture_output=True).returncode == 0, line
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(example, tmp_path):
+    done = subprocess.run(
+        [sys.executable, example, "--out", tmp_path], capture_output=True, text=True, cwd=tmp_path, env=_headless()
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def _headless() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "MPLBACKEND": "agg"}
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
