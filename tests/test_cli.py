@@ -52,7 +52,7 @@ def test_list_names_every_conversion_and_its_guarantee(capsys):
     table = capsys.readouterr().out
     assert main(["list", "--json"]) == 0
     conversions = json.loads(capsys.readouterr().out)["conversions"]
-    assert {row["name"] for row in conversions} >= {"pbim", "grm", "geometric", "raw", "none", "pies", "pbrs"}
+    assert {row["name"] for row in conversions} >= {"pbim", "grm", "geometric", "raw", "none", "pies", "pbrs", "adops"}
     for row in conversions:
         assert row["name"] in table
         assert row["if"]

@@ -38,18 +38,17 @@ class List:
 
     def run(self) -> int:
         """Print the table and return the exit code."""
-        from pbim.shaping import CONVERSIONS
+        from pbim.shaping import GUARANTEES
 
         rows = [
             {
                 "name": name,
-                "class": kind.__name__,
-                "does": kind.summary,
-                "guarantee": str(kind.guarantee.level),
-                "if": kind.guarantee.assumption,
-                "reference": kind.guarantee.reference,
+                "does": summary,
+                "guarantee": str(guarantee.level),
+                "if": guarantee.assumption,
+                "reference": guarantee.reference,
             }
-            for name, kind in CONVERSIONS.items()
+            for name, (summary, guarantee) in GUARANTEES.items()
         ]
         if self.json:
             print(json.dumps({"conversions": rows}))

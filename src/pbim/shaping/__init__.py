@@ -55,3 +55,10 @@ CONVERSIONS: dict[str, type[Shaping]] = {
     "expressed-advice": ExpressedAdvice,
 }
 """Every conversion behind the init / step / rollout interface, by the name the command line knows it by."""
+
+GUARANTEES: dict[str, tuple[str, Guarantee]] = {
+    **{name: (kind.summary, kind.guarantee) for name, kind in CONVERSIONS.items()},
+    "adops": ("corrects the bonus where two critics say it would change the preferred action", ADOPS_GUARANTEE),
+    "adopes": ("the same, with a coefficient that rises to one", ADOPS_GUARANTEE),
+}
+"""What every conversion does and what it promises, for help texts, documents and reports."""
