@@ -148,3 +148,19 @@ def test_centring_by_the_previous_rollout_uses_the_mean_over_all_workers():
     bonus = np.array([[1.0, 3.0], [2.0, 2.0], [4.0, 6.0], [5.0, 5.0], [9.0, 9.0]])
     shaped = conversion.rollout(conversion.init(2), bonus, np.zeros((5, 2), bool))[1]
     np.testing.assert_allclose(shaped, bonus - np.array([0, 0, 2, 2, 5])[:, None])
+
+
+def test_equal_fractions_and_floats_are_told_apart():
+    """Fraction(1, 2) == 0.5, and both hash alike: nothing may be cached across them."""
+    floats, flags = np.array([[1.0], [3.0], [5.0]]), np.array([[False], [False], [True]])
+    valid = np.ones((3, 1), bool)
+    exact = np.array([[Fraction(1)], [Fraction(3)], [Fraction(5)]], dtype=object)
+    for make in (
+        lambda half: pbim.Geometric(gamma=half, rate=half, normalize=False),
+        lambda half: pbim.PBRS(gamma=half),
+    ):
+        for half, bonus, kind in ((0.5, floats, np.float64), (HALF, exact, Fraction), (0.5, floats, np.float64)):
+            shaping = make(half)
+            shaped = shaping.rollout(shaping.init(1, like=bonus), bonus, flags, valid=valid)[1]
+            assert all(isinstance(value, kind) for value in shaped[:2, 0])
+            assert isinstance(pbim.residuals(shaped, flags, half)[0], kind)

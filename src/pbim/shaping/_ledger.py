@@ -15,7 +15,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -79,6 +79,11 @@ class Ledger(Shaping):
                 stacklevel=4,
             )
 
+    @cached_property
+    def _bodies(self) -> dict[Any, Callable[..., Any]]:
+        """Loop bodies made so far: JAX reuses a compiled loop only for the same function object."""
+        return {}
+
     def _start(self, lanes: Array) -> LedgerState:
         return LedgerState(lanes, self._recall(lanes), centring(self.normalize).start(lanes))
 
@@ -92,7 +97,10 @@ class Ledger(Shaping):
             else:
                 xp = array_namespace(rows.values)
                 flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
-                body = _settling(self, xp, rows.values.dtype, _arrays.is_exact(rows.values))
+                kind = (xp, rows.values.dtype)
+                if kind not in self._bodies:
+                    self._bodies[kind] = _settling(self, xp, rows.values.dtype, _arrays.is_exact(rows.values))
+                body = self._bodies[kind]
                 (ledger, memory), (shaped,) = _arrays.scan(body, carry, (rows.values, mean, *flags))
         return LedgerState(ledger, memory, centre), shaped
 
@@ -111,7 +119,6 @@ class Ledger(Shaping):
         """Return the memory after this step and pay_t, of shape (num_envs,)."""
 
 
-@lru_cache(maxsize=256)
 def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[..., Any]:
     """Return the ledger's equations as a pure loop body over rows (F_t, F-bar_t, ended_t[, valid_t]).
 

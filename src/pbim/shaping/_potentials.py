@@ -74,7 +74,7 @@ class PBRS(Shaping):
         return PotentialState(*carry), shaped
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # Fraction(1, 2) equals 0.5 but is another number
 def _telescoping(xp: Any, dtype: Any, gamma: Any) -> Callable[..., Any]:
     def body(carry: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array]]:
         potential, fresh = carry

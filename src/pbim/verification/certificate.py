@@ -120,7 +120,7 @@ class Certificate:
         return state, totals, rows.ended
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64, typed=True)  # Fraction(1, 2) equals 0.5 but is another number
 def _summing(gamma: Any, xp: Any) -> Callable[..., Any]:
     def body(state: CertificateState, row: tuple[Array, Array, Array]) -> tuple[CertificateState, tuple[Array]]:
         shaped, ended, valid = row
