@@ -1,0 +1,21 @@
+"""The paper's environments, pure JAX: CliffWalk and DoorKey, and the protocol that agents see them through."""
+
+from pbim.envs._layout import DoorKeyState
+from pbim.envs.cliff_walk import CLIFF_WALK, CLIFF_WALK_LONG, CliffWalk, CliffWalkArrays, CliffWalkState
+from pbim.envs.doorkey import DoorKey
+from pbim.envs.protocol import Autoreset, Environment, Timestep, autoreset_batch, autoreset_step
+
+__all__ = [
+    "CLIFF_WALK",
+    "CLIFF_WALK_LONG",
+    "Autoreset",
+    "CliffWalk",
+    "CliffWalkArrays",
+    "CliffWalkState",
+    "DoorKey",
+    "DoorKeyState",
+    "Environment",
+    "Timestep",
+    "autoreset_batch",
+    "autoreset_step",
+]
