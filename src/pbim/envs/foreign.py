@@ -1,14 +1,148 @@
 """Environments of other JAX libraries behind our protocol, and MiniGrid layouts as our states.
 
-Each adapter needs its own library only when it is used. Foreign environments reset themselves inside ``step``;
-the adapters call what lies beneath, so that the true last observation and the two kinds of ends stay visible.
+Foreign environments reset themselves inside ``step``; the adapters call what lies beneath, so that the true last
+observation and the two kinds of ends stay visible. No library is imported: each adapter takes an environment made by
+its own library.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from pbim.envs._layout import CARRIED, CLOSED, LOCKED, OPEN, DoorKeyState
+from pbim.envs.protocol import Timestep
+
+
+class ForeignState(NamedTuple):
+    """The other library's state, whatever it is, with the observation it came with."""
+
+    inner: Any
+    obs: jax.Array
+
+
+class _Foreign:
+    def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
+        """Start an episode."""
+        raise NotImplementedError
+
+    def observe(self, state: ForeignState) -> jax.Array:
+        """Return the observation that came with the state."""
+        return state.obs
+
+    @cached_property
+    def _obs(self) -> jax.ShapeDtypeStruct:
+        obs: jax.ShapeDtypeStruct = jax.eval_shape(self.reset, jax.random.key(0))[1]
+        return obs
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Shape of one observation."""
+        return tuple(self._obs.shape)
+
+    @property
+    def obs_dtype(self) -> Any:
+        """NumPy dtype of an observation."""
+        return self._obs.dtype
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gymnax(_Foreign):
+    """A gymnax (>= 1.0) environment with discrete actions, as made by ``gymnax.make``.
+
+    ``Gymnax(env=env, params=params)`` with ``env, params = gymnax.make("CartPole-v1")``.
+    """
+
+    env: Any
+    params: Any
+
+    @property
+    def num_actions(self) -> int:
+        """Number of discrete actions."""
+        return int(self.env.action_space(self.params).n)
+
+    @property
+    def max_steps(self) -> int:
+        """The step limit in the environment's parameters."""
+        return int(self.params.max_steps_in_episode)
+
+    def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
+        """Start an episode."""
+        obs, inner = self.env.reset_env(key, self.params)
+        return ForeignState(inner, obs), obs
+
+    def step(self, key: jax.Array, state: ForeignState, action: jax.Array) -> Timestep[ForeignState]:
+        """Step without gymnax's own reset."""
+        obs, inner, reward, terminated, _ = self.env.step_env(key, state.inner, action, self.params)
+        truncated = self.env.is_truncated(inner, self.params)
+        return Timestep(ForeignState(inner, obs), obs, reward, terminated, truncated)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Navix(_Foreign):
+    """A navix (>= 0.7) environment, as made by ``navix.make``; for a partial view ask navix for a first-person one.
+
+    ``Navix(env=navix.make("Navix-DoorKey-8x8-v0", observation_fn=navix.observations.symbolic_first_person))``.
+    """
+
+    env: Any
+
+    @property
+    def num_actions(self) -> int:
+        """Size of navix's action set."""
+        return len(self.env.action_set)
+
+    @property
+    def max_steps(self) -> int:
+        """The environment's step limit."""
+        return int(self.env.max_steps)
+
+    def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
+        """Start an episode."""
+        inner = self.env.reset(key)
+        return ForeignState(inner, inner.observation), inner.observation
+
+    def step(self, key: jax.Array, state: ForeignState, action: jax.Array) -> Timestep[ForeignState]:  # noqa: ARG002
+        """Step without navix's own reset; navix keeps its random key in its state."""
+        inner = self.env._step(state.inner, action)  # the public step would compute a reset each time
+        truncated = inner.t >= self.env.max_steps  # navix reports a termination on the last step as that alone
+        state = ForeignState(inner, inner.observation)
+        return Timestep(state, state.obs, inner.reward, inner.is_termination(), truncated)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class XMiniGrid(_Foreign):
+    """An xminigrid (>= 0.9) environment, as made by ``xminigrid.make`` and not wrapped for automatic resets.
+
+    ``XMiniGrid(env=env, params=params)`` with ``env, params = xminigrid.make("MiniGrid-DoorKey-8x8")``.
+    """
+
+    env: Any
+    params: Any
+
+    @property
+    def num_actions(self) -> int:
+        """XLand-MiniGrid has six actions: MiniGrid's without ``done``."""
+        return int(self.env.num_actions(self.params))
+
+    @property
+    def max_steps(self) -> int:
+        """The step limit in the environment's parameters."""
+        return int(self.params.max_steps)
+
+    def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
+        """Start an episode."""
+        inner = self.env.reset(self.params, key)
+        return ForeignState(inner, inner.observation), inner.observation
+
+    def step(self, key: jax.Array, state: ForeignState, action: jax.Array) -> Timestep[ForeignState]:  # noqa: ARG002
+        """Step; xminigrid keeps its random key in its state."""
+        inner = self.env.step(self.params, state.inner, action)
+        truncated = inner.state.step_num >= self.params.max_steps
+        state = ForeignState(inner, inner.observation)
+        return Timestep(state, state.obs, inner.reward, inner.discount == 0, truncated)
 
 
 def doorkey_state(env: Any) -> DoorKeyState:

@@ -1,0 +1,91 @@
+"""Environments of gymnax, navix and xminigrid through our protocol, against what their own step says."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pbim.envs import autoreset_batch
+from pbim.envs.foreign import Gymnax, Navix, XMiniGrid
+
+
+def gymnax() -> Any:
+    module = pytest.importorskip("gymnax")
+    env, params = module.make("CartPole-v1")
+    return Gymnax(env=env, params=params.replace(max_steps_in_episode=12))
+
+
+def navix() -> Any:
+    module = pytest.importorskip("navix")
+    view = module.observations.symbolic_first_person
+    return Navix(env=module.make("Navix-DoorKey-5x5-v0", observation_fn=view, max_steps=12))
+
+
+def xminigrid() -> Any:
+    module = pytest.importorskip("xminigrid")
+    env, params = module.make("MiniGrid-DoorKey-5x5")
+    return XMiniGrid(env=env, params=params.replace(max_steps=12))
+
+
+@pytest.mark.parametrize("make", [gymnax, navix, xminigrid])
+def test_episodes_end_by_truncation_with_their_final_observation_and_go_on(make: Any) -> None:
+    env, num_envs = make(), 5
+    states, obs = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), num_envs))
+    assert obs.shape == (num_envs, *env.obs_shape)
+    assert obs.dtype == env.obs_dtype
+    step, plain = jax.jit(partial(autoreset_batch, env)), jax.jit(jax.vmap(env.step))
+    lengths, length = [], np.zeros(num_envs, int)
+    rng = np.random.default_rng(0)
+    for t in range(40):
+        actions = jnp.asarray(rng.integers(env.num_actions, size=num_envs))
+        keys = jax.random.split(jax.random.key(t), num_envs)
+        truth = plain(keys, states, actions)
+        out = step(jax.random.key(t), states, actions)
+        np.testing.assert_array_equal(out.timestep.obs, truth.obs)
+        length += 1
+        ended = np.asarray(out.timestep.terminated | out.timestep.truncated)
+        np.testing.assert_array_equal(np.asarray(out.timestep.truncated), length == env.max_steps)
+        np.testing.assert_array_equal(np.asarray(out.obs)[~ended], np.asarray(truth.obs)[~ended])
+        lengths += length[ended].tolist()
+        length[ended] = 0
+        states = out.state
+    assert len(lengths) >= 3 * num_envs
+    assert max(lengths) == env.max_steps
+
+
+def test_gymnax_poles_that_fall_terminate_and_are_not_truncated() -> None:
+    env = gymnax()
+    state, _ = env.reset(jax.random.key(0))
+    for t in range(11):
+        state, _, _, terminated, truncated = env.step(jax.random.key(t), state, 1)  # always push right
+        if terminated:
+            break
+    assert bool(terminated)
+    assert not bool(truncated)
+
+
+def test_navix_goal_on_the_last_step_is_both_ends() -> None:
+    env = navix()
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    goal = state.inner.state.entities["goal"].position[0]
+    player = state.inner.state.entities["player"]
+    beside = player.replace(position=(goal - jnp.array([1, 0]))[None], direction=jnp.array([1]))  # above, facing down
+    entities = {**state.inner.state.entities, "player": beside}
+    inner = state.inner.replace(state=state.inner.state.replace(entities=entities), t=jnp.asarray(11))
+    timestep = jax.jit(env.step)(jax.random.key(0), state._replace(inner=inner), 2)
+    assert bool(timestep.terminated)
+    assert bool(timestep.truncated)
+
+
+def test_xminigrid_goal_terminates() -> None:
+    env = xminigrid()
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    agent = state.inner.state.agent.replace(position=jnp.array([2, 3]), direction=jnp.asarray(2))  # above the goal
+    inner = state.inner.replace(state=state.inner.state.replace(agent=agent))
+    timestep = jax.jit(env.step)(jax.random.key(0), state._replace(inner=inner), 0)  # forward is xminigrid's action 0
+    assert bool(timestep.terminated)
+    assert not bool(timestep.truncated)
+    assert float(timestep.reward) == pytest.approx(1 - 0.9 / 12)
