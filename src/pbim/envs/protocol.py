@@ -115,12 +115,12 @@ def autoreset_batch(env: Environment[StateT], key: jax.Array, states: StateT, ac
     [24, 36]
     """
     num_envs = actions.shape[0]
-    step_key, reset_key = jax.random.split(key)
-    timestep = jax.vmap(env.step)(jax.random.split(step_key, num_envs), states, actions)
+    step_keys = jax.random.split(jax.random.fold_in(key, 0), num_envs)  # never computed if the step ignores its key
+    timestep = jax.vmap(env.step)(step_keys, states, actions)
     ended = timestep.terminated | timestep.truncated
 
     def with_resets(states: StateT) -> StateT:
-        fresh, _ = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
+        fresh, _ = jax.vmap(env.reset)(jax.random.split(jax.random.fold_in(key, 1), num_envs))
         return _where(ended, fresh, states)
 
     following = jax.lax.cond(jnp.any(ended), with_resets, lambda states: states, timestep.state)

@@ -1,0 +1,52 @@
+"""Fair timing on a shared machine: one core for everybody, and turns taken round by round."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+NameT = TypeVar("NameT")
+
+
+@contextmanager
+def one_core() -> Iterator[int | None]:
+    """Keep every thread of this process, present and future, on one core; yields its number, None if impossible."""
+    tasks = Path("/proc/self/task")
+    if not hasattr(os, "sched_setaffinity") or not tasks.exists():
+        yield None
+        return
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    _pin(tasks, {core})
+    try:
+        yield core
+    finally:
+        _pin(tasks, before)
+
+
+def _pin(tasks: Path, cores: set[int]) -> None:
+    for task in tasks.iterdir():
+        try:
+            os.sched_setaffinity(int(task.name), cores)
+        except ProcessLookupError:  # a thread that ended meanwhile needs no core
+            continue
+
+
+def interleaved(workloads: Mapping[NameT, Callable[[], object]], *, rounds: int) -> dict[NameT, list[float]]:
+    """Time every workload once per round, in turn, after one warm-up each; returns seconds by name, (rounds,) each.
+
+    >>> from pbim.bench._timing import interleaved
+    >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, rounds=3))
+    ['a', 'b']
+    """
+    for work in workloads.values():
+        work()
+    seconds: dict[NameT, list[float]] = {name: [] for name in workloads}
+    for _ in range(rounds):
+        for name, work in workloads.items():
+            start = time.perf_counter()
+            work()
+            seconds[name].append(time.perf_counter() - start)
+    return seconds
