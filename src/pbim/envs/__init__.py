@@ -1,5 +1,7 @@
 """The paper's environments, pure JAX: CliffWalk and DoorKey, and the protocol that agents see them through."""
 
+from importlib.util import find_spec
+
 from pbim.envs._layout import DoorKeyState
 from pbim.envs.cliff_walk import CLIFF_WALK, CLIFF_WALK_LONG, CliffWalk, CliffWalkArrays, CliffWalkState
 from pbim.envs.doorkey import DoorKey
@@ -19,3 +21,8 @@ __all__ = [
     "autoreset_batch",
     "autoreset_step",
 ]
+
+if find_spec("gymnasium") is not None:
+    from pbim.envs.registration import register_environments
+
+    register_environments()

@@ -94,6 +94,15 @@ class CliffWalk:
         """Cell index of the bottom right corner."""
         return self.num_states - 1
 
+    @property
+    def num_count_keys(self) -> int:
+        """Number of values of :meth:`count_key`."""
+        return self.num_states
+
+    def count_key(self, state: CliffWalkState) -> jax.Array:
+        """Index () of what a count bonus counts: the cell."""
+        return state.cell
+
     def reset(self, key: jax.Array) -> tuple[CliffWalkState, jax.Array]:  # noqa: ARG002 - there is only one start
         """Stand on the start cell."""
         state = CliffWalkState(jnp.int32(self.start), jnp.int32(0))

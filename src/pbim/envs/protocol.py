@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 StateT = TypeVar("StateT")
+TreeT = TypeVar("TreeT")
 
 
 class Timestep(NamedTuple, Generic[StateT]):
@@ -98,7 +99,7 @@ def autoreset_step(env: Environment[StateT], key: jax.Array, state: StateT, acti
     step_key, reset_key = jax.random.split(key)
     timestep = env.step(step_key, state, action)
     fresh, _ = env.reset(reset_key)
-    following = _where(timestep.terminated | timestep.truncated, fresh, timestep.state)
+    following = pick(timestep.terminated | timestep.truncated, fresh, timestep.state)
     return Autoreset(timestep, following, env.observe(following))
 
 
@@ -121,15 +122,17 @@ def autoreset_batch(env: Environment[StateT], key: jax.Array, states: StateT, ac
 
     def with_resets(states: StateT) -> StateT:
         fresh, _ = jax.vmap(env.reset)(jax.random.split(jax.random.fold_in(key, 1), num_envs))
-        return _where(ended, fresh, states)
+        return pick(ended, fresh, states)
 
     following = jax.lax.cond(jnp.any(ended), with_resets, lambda states: states, timestep.state)
     return Autoreset(timestep, following, jax.vmap(env.observe)(following))
 
 
-def _where(ended: jax.Array, fresh: StateT, state: StateT) -> StateT:
-    def pick(new: jax.Array, old: jax.Array) -> jax.Array:
-        return jnp.where(ended.reshape(ended.shape + (1,) * (old.ndim - ended.ndim)), new, old)
+def pick(mask: jax.Array, new: TreeT, old: TreeT) -> TreeT:
+    """Take ``new`` where ``mask`` (num_envs,) or () holds and ``old`` elsewhere, in every leaf of two equal trees."""
 
-    picked: StateT = jax.tree.map(pick, fresh, state)
+    def leaf(new: jax.Array, old: jax.Array) -> jax.Array:
+        return jnp.where(mask.reshape(mask.shape + (1,) * (old.ndim - mask.ndim)), new, old)
+
+    picked: TreeT = jax.tree.map(leaf, new, old)
     return picked
