@@ -21,7 +21,7 @@ Paint = tuple[Shape, tuple[float, float, float]]
 _FULL = rectangle(0, 1, 0, 1)
 _GRID_LINES: list[Paint] = [(rectangle(0, 0.031, 0, 1), GREY), (rectangle(0, 1, 0, 0.031), GREY)]
 _DARK_YELLOW = (0.45 * 255, 0.45 * 255, 0.0)
-_SAND, _SAND_LINE, _ROCK, _EDGE, _INK = (226, 200, 150), (198, 170, 120), (92, 64, 51), (139, 101, 72), (70, 52, 36)
+_MEADOW, _LINE, _ROCK, _SHADE, _INK = (198, 217, 157), (173, 194, 130), (170, 125, 82), (126, 88, 58), (47, 49, 60)
 
 _PAINTS: dict[str, list[Paint]] = {
     "empty": _GRID_LINES,
@@ -52,11 +52,18 @@ _PAINTS: dict[str, list[Paint]] = {
         (rectangle(0.06, 0.94, 0.06, 0.94), _DARK_YELLOW),
         (rectangle(0.52, 0.75, 0.50, 0.56), YELLOW),
     ],
-    "ground": [(_FULL, _SAND), (rectangle(0, 0.031, 0, 1), _SAND_LINE), (rectangle(0, 1, 0, 0.031), _SAND_LINE)],
-    "cliff": [(_FULL, _ROCK), (rectangle(0, 1, 0, 0.12), _EDGE), (triangle((0, 0.1), (0.5, 0.34), (1, 0.1)), _EDGE)],
+    "ground": [(_FULL, _MEADOW), (rectangle(0, 0.05, 0, 1), _LINE), (rectangle(0, 1, 0, 0.05), _LINE)],
+    "cliff": [
+        (_FULL, _ROCK),
+        (rectangle(0, 1, 0.70, 1), _SHADE),
+        (rectangle(0.28, 0.33, 0.25, 0.55), _SHADE),
+        (rectangle(0.68, 0.73, 0.25, 0.55), _SHADE),
+        (rectangle(0, 1, 0, 0.06), _INK),
+        (rectangle(0, 1, 0.90, 1), _INK),
+    ],
 }
 _PAINTS["start"] = [*_PAINTS["ground"], (letter("S"), _INK)]
-_PAINTS["finish"] = [*_PAINTS["ground"], (letter("G"), (34, 120, 60))]
+_PAINTS["finish"] = [*_PAINTS["ground"], (letter("G"), _INK)]
 _DOORS = ("open door", "closed door", "locked door")
 
 
