@@ -1,7 +1,7 @@
 """DoorKey by hand and by statistics: layouts, ends, count keys."""
 
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,7 @@ def minigrid_outcomes(size: int) -> dict[tuple[int, int, int, int, int], float]:
     return outcomes
 
 
+@cache
 def draws(size: int) -> np.ndarray:
     states = jax.jit(jax.vmap(DoorKey(size=size).reset))(jax.random.split(jax.random.key(size), SAMPLES))[0]
     assert (np.asarray(states.door_state) == 2).all()

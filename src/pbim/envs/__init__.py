@@ -5,7 +5,9 @@ from importlib.util import find_spec
 from pbim.envs._layout import DoorKeyState
 from pbim.envs.cliff_walk import CLIFF_WALK, CLIFF_WALK_LONG, CliffWalk, CliffWalkArrays, CliffWalkState
 from pbim.envs.doorkey import DoorKey
+from pbim.envs.optimal import optimal_steps
 from pbim.envs.protocol import Autoreset, Environment, Timestep, autoreset_batch, autoreset_step
+from pbim.envs.render import frame
 
 __all__ = [
     "CLIFF_WALK",
@@ -20,6 +22,8 @@ __all__ = [
     "Timestep",
     "autoreset_batch",
     "autoreset_step",
+    "frame",
+    "optimal_steps",
 ]
 
 if find_spec("gymnasium") is not None:
