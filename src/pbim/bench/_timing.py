@@ -34,11 +34,16 @@ def _pin(tasks: Path, cores: set[int]) -> None:
             continue
 
 
-def interleaved(workloads: Mapping[NameT, Callable[[], object]], *, rounds: int) -> dict[NameT, list[float]]:
-    """Time every workload once per round, in turn, after one warm-up each; returns seconds by name, (rounds,) each.
+def interleaved(
+    workloads: Mapping[NameT, Callable[[], object]], *, rounds: int, at_least: float = 0.2
+) -> dict[NameT, list[float]]:
+    """Time every workload once per round, in turn, after one warm-up each; returns seconds per call, (rounds,) each.
+
+    A turn repeats its workload for at least ``at_least`` seconds, so that a busy machine disturbs short and long ones
+    alike.
 
     >>> from pbim.bench._timing import interleaved
-    >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, rounds=3))
+    >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, rounds=3, at_least=0))
     ['a', 'b']
     """
     for work in workloads.values():
@@ -46,7 +51,10 @@ def interleaved(workloads: Mapping[NameT, Callable[[], object]], *, rounds: int)
     seconds: dict[NameT, list[float]] = {name: [] for name in workloads}
     for _ in range(rounds):
         for name, work in workloads.items():
-            start = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - start)
+            start, calls, elapsed = time.perf_counter(), 0, 0.0
+            while calls == 0 or elapsed < at_least:
+                work()
+                calls += 1
+                elapsed = time.perf_counter() - start
+            seconds[name].append(elapsed / calls)
     return seconds
