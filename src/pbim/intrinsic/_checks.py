@@ -1,0 +1,81 @@
+"""Checks of arguments and transitions: each failure is one sentence with the way out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.intrinsic.protocol import Transition
+
+
+def positive(who: str, **values: float) -> None:
+    """Raise unless every named value is a finite number above zero."""
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{who}: {name} must be a finite number above 0, got {value!r}.")
+
+
+def within(who: str, low: float, high: float, **values: float) -> None:
+    """Raise unless every named value lies in [low, high]."""
+    for name, value in values.items():
+        if not low <= value <= high:
+            raise ValueError(f"{who}: {name} must lie in [{low}, {high}], got {value!r}.")
+
+
+def integers(who: str, **values: Any) -> None:
+    """Raise unless every named value is an integer of at least 1."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise ValueError(f"{who}: {name} must be an integer of at least 1, got {value!r}.")
+
+
+def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return (episode ended, row is valid), both (num_envs,) and boolean."""
+    terminated = np.asarray(transition.terminated, dtype=bool)
+    truncated = np.asarray(transition.truncated, dtype=bool)
+    if terminated.ndim != 1 or terminated.shape != truncated.shape:
+        raise ValueError(
+            f"{who}: terminated and truncated must both have shape (num_envs,), got {terminated.shape} and "
+            f"{truncated.shape}; for a single environment add a leading axis of 1."
+        )
+    valid = getattr(transition, "valid", None)
+    valid = np.ones(terminated.shape, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
+    if valid.shape != terminated.shape:
+        raise ValueError(f"{who}: valid must have shape {terminated.shape} like terminated, got {valid.shape}.")
+    return terminated | truncated, valid
+
+
+def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_]) -> Any:
+    """Return ``value`` (an array, or a dict or tuple of them) as NumPy after checking kind, rows and finiteness."""
+    if isinstance(value, dict):
+        return {key: numeric(who, f"{name}[{key!r}]", entry, valid) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return tuple(numeric(who, f"{name}[{index}]", entry, valid) for index, entry in enumerate(value))
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{who}: {name} must hold numbers, got dtype {array.dtype}; pass encode=a function of the observation that "
+            f"returns a numeric array, or use a bonus that counts keys (EpisodicCount)."
+        )
+    if array.shape[:1] != valid.shape:
+        raise ValueError(
+            f"{who}: {name} must have the leading axis ({len(valid)},) of terminated, got shape {array.shape}."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(np.sum(array)) and not np.isfinite(array[valid]).all():
+        raise ValueError(
+            f"{who}: {name} holds NaN or infinity; mend the environment, or replace such entries in encode=... before "
+            f"they reach the bonus."
+        )
+    return array
+
+
+def same_num_envs(who: str, expected: int, got: int) -> None:
+    """Raise if a bonus that remembers per environment meets another number of environments."""
+    if expected != got:
+        raise ValueError(
+            f"{who}: this bonus remembers {expected} environments and received a transition of {got}; "
+            f"make one bonus per vector environment."
+        )

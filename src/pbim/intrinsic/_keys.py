@@ -1,0 +1,114 @@
+"""From a transition to one hashable key per environment, for bonuses that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pbim.intrinsic.protocol import Transition
+
+Key: TypeAlias = "str | Callable[[Transition], Any] | None"
+"""``None``: the observation; a string: that entry of ``info``; a function: what it returns for the transition."""
+
+_WAY_OUT = (
+    "discretise with key=lambda transition: ... returning integers, strings or tuples of them, or use PseudoCount"
+)
+
+
+def check_key(who: str, key: Key) -> None:
+    """Raise unless ``key`` is None, a name or a function."""
+    if key is not None and not isinstance(key, str) and not callable(key):
+        raise TypeError(
+            f"{who}: key must be None (the observation), the name of an info entry or a function of the transition, "
+            f"got {type(key).__name__}."
+        )
+
+
+def select(who: str, key: Key, transition: Transition, observation: Any) -> Any:
+    """Return what ``key`` names, unconverted: works on NumPy arrays and on traced JAX arrays."""
+    if key is None:
+        return observation
+    if isinstance(key, str):
+        return info_entry(who, key, transition)
+    return key(transition)
+
+
+def info_entry(who: str, name: str, transition: Transition) -> Any:
+    """Return ``info[name]``, shape (num_envs, ...)."""
+    if name not in transition.info:
+        known = ", ".join(sorted(map(repr, transition.info))) or "nothing"
+        raise ValueError(
+            f"{who}: info has no entry {name!r}, it has {known}; name one of these, add the entry in a wrapper, or "
+            f"pass key=a function of the transition."
+        )
+    return transition.info[name]
+
+
+def host_keys(who: str, key: Key, transition: Transition, observation: Any) -> list[Hashable]:
+    """Return one hashable key per environment."""
+    num_envs = len(transition.terminated)
+    value = select(who, key, transition, observation)
+    if isinstance(key, str):
+        _check_mask(who, key, transition)
+    keys = _observation_keys(who, value) if key is None else _rows(who, value)
+    if len(keys) != num_envs:
+        raise ValueError(f"{who}: key must give {num_envs} keys, one per environment, got {len(keys)}.")
+    return keys
+
+
+def _check_mask(who: str, name: str, transition: Transition) -> None:
+    """Raise if Gymnasium's mask ``_name`` says that some environment did not report the entry."""
+    mask = transition.info.get(f"_{name}")
+    if mask is None:
+        return
+    valid = getattr(transition, "valid", None)
+    missing = ~np.asarray(mask, dtype=bool) & (True if valid is None else np.asarray(valid, dtype=bool))
+    if missing.any():
+        raise ValueError(
+            f"{who}: info entry {name!r} is missing in environments {np.flatnonzero(missing).tolist()}; report it on "
+            f"every step, the last of an episode included."
+        )
+
+
+def _observation_keys(who: str, observation: Any) -> list[Hashable]:
+    """Return keys of an observation of a Discrete, MultiDiscrete, integer Box, Dict or Tuple space."""
+    if isinstance(observation, dict):
+        return list(zip(*(_observation_keys(who, observation[name]) for name in sorted(observation)), strict=True))
+    if isinstance(observation, tuple):
+        return list(zip(*(_observation_keys(who, part) for part in observation), strict=True))
+    return _rows(who, observation)
+
+
+def _rows(who: str, values: Any) -> list[Hashable]:
+    """Return the rows of an array, or the entries of a sequence, as hashable keys."""
+    if not isinstance(values, list | tuple):
+        values = np.asarray(values)
+        kind = values.dtype.kind
+        if kind in "fc":
+            raise TypeError(f"{who}: keys must be discrete, got an array of {values.dtype}; {_WAY_OUT}.")
+        if values.ndim == 0:
+            raise ValueError(f"{who}: keys need a leading (num_envs,) axis, got a single {values.dtype} value.")
+        if kind in "biuUS" and values.ndim == 1:
+            return values.tolist()  # type: ignore[no-any-return]
+        if kind in "biu":
+            return [row.tobytes() for row in np.ascontiguousarray(values)]
+    return [_entry(who, value) for value in values]
+
+
+def _entry(who: str, value: Any) -> Hashable:
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind in "fc":
+            raise TypeError(f"{who}: keys must be discrete, got {value.dtype}; {_WAY_OUT}.")
+        if value.ndim == 0:
+            value = value.item()
+        else:
+            value = tuple(value.tolist()) if value.ndim == 1 else value.tobytes()
+    if isinstance(value, float | complex) or (isinstance(value, tuple) and any(isinstance(v, float) for v in value)):
+        raise TypeError(f"{who}: keys must be discrete, got {value!r}; {_WAY_OUT}.")
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{who}: keys must be hashable, got {type(value).__name__} {value!r}; {_WAY_OUT}.") from None
+    return value  # type: ignore[no-any-return]

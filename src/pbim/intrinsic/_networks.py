@@ -1,0 +1,93 @@
+"""Multi-layer perceptrons as plain lists of arrays, and one pass of minibatch training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import optax  # type: ignore[import-untyped]
+from jax import Array
+
+
+class Layer(NamedTuple):
+    """Weight (inputs, outputs) and bias (outputs,)."""
+
+    weight: Array
+    bias: Array
+
+
+MLP: TypeAlias = list[Layer]
+Loss: TypeAlias = Callable[[Any, Any, Array], Array]
+Optimizer: TypeAlias = Callable[[float], Any]
+"""A learning rate in, an optax.GradientTransformation out: ``optax.adam``, ``optax.sgd``, ..."""
+
+adam: Optimizer = optax.adam
+
+
+def mlp_init(key: Array, sizes: tuple[int, ...], gain: float = math.sqrt(2.0)) -> MLP:
+    """Return layers for the sizes (inputs, hidden..., outputs): orthogonal weights, zero biases."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    orthogonal = jax.nn.initializers.orthogonal(gain)
+    pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+    return [Layer(orthogonal(k, (inputs, outputs), jnp.float32), jnp.zeros(outputs)) for k, inputs, outputs in pairs]
+
+
+def mlp(layers: MLP, x: Array) -> Array:
+    """Return the output (rows, outputs) for inputs (rows, inputs); ReLU between the layers."""
+    for layer in layers[:-1]:
+        x = jax.nn.relu(x @ layer.weight + layer.bias)
+    return x @ layers[-1].weight + layers[-1].bias
+
+
+def weighted_mean(values: Array, weights: Array) -> Array:
+    """Return the mean of the values of weight 1, and 0 if there are none."""
+    return (values * weights).sum() / jnp.maximum(weights.sum(), 1.0)
+
+
+class Fitted(NamedTuple):
+    """What is trained and the optimiser's memory of it."""
+
+    params: Any
+    opt_state: Any
+
+
+def fit(
+    loss: Loss,
+    optimizer: optax.GradientTransformation,
+    fitted: Fitted,
+    key: Array,
+    data: Any,
+    weights: Array,
+    batch_size: int | None = None,
+    proportion: float = 1.0,
+) -> Fitted:
+    """Return ``fitted`` after one pass over the rows of ``data`` in shuffled minibatches.
+
+    ``loss(params, rows, weights)`` is a scalar. ``batch_size=None`` takes one step on all rows; ``proportion`` trains
+    on that share of the rows, drawn anew each time. A last, smaller batch is filled with rows of weight 0.
+    """
+    rows = weights.shape[0]
+    used = max(1, round(rows * proportion))
+    size = min(batch_size or used, used)
+    if size == rows:
+        return _step(loss, optimizer, fitted, data, weights)
+    batches = -(-used // size)
+    order = jnp.resize(jax.random.permutation(key, rows)[:used], (batches * size,))
+    real = (jnp.arange(batches * size) < used) * weights[order]
+
+    def split(x: Array) -> Array:
+        return x[order].reshape(batches, size, *x.shape[1:])
+
+    def step(carry: Fitted, batch: tuple[Any, Array]) -> tuple[Fitted, None]:
+        return _step(loss, optimizer, carry, *batch), None
+
+    return jax.lax.scan(step, fitted, (jax.tree.map(split, data), real.reshape(batches, size)))[0]
+
+
+def _step(loss: Loss, optimizer: optax.GradientTransformation, fitted: Fitted, data: Any, weights: Array) -> Fitted:
+    gradient = jax.grad(loss)(fitted.params, data, weights)
+    updates, opt_state = optimizer.update(gradient, fitted.opt_state, fitted.params)
+    return Fitted(optax.apply_updates(fitted.params, updates), opt_state)

@@ -1,0 +1,114 @@
+"""Dictionaries on the host, one per environment or one for all, that save as plain arrays."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.intrinsic._checks import same_num_envs
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+class EpisodicTable:
+    """Visits of each key in the running episode of each environment; at most one entry per step, gone at the end."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.rows: list[dict[Hashable, int]] = []
+
+    def including(self, keys: Sequence[Hashable]) -> NDArray[np.float64]:
+        """Return n, the visits of each environment's key including the present one, shape (num_envs,)."""
+        if not self.rows:
+            return np.ones(len(keys))
+        same_num_envs(self.who, len(self.rows), len(keys))
+        return np.array([row.get(key, 0) + 1 for row, key in zip(self.rows, keys, strict=True)], dtype=np.float64)
+
+    def add(self, keys: Sequence[Hashable], ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
+        """Count one visit of each key, then forget the environments whose episode ended."""
+        if not self.rows:
+            self.rows = [{} for _ in keys]
+        same_num_envs(self.who, len(self.rows), len(keys))
+        for row, key, over, real in zip(self.rows, keys, ended.tolist(), valid.tolist(), strict=True):
+            if real and over:
+                row.clear()
+            elif real:
+                row[key] = row.get(key, 0) + 1
+
+    def state_dict(self) -> Arrays:
+        """Return the table as flat arrays."""
+        entries = [(index, key, value) for index, row in enumerate(self.rows) for key, value in row.items()]
+        return {
+            "num_envs": np.array(len(self.rows)),
+            "env": np.array([index for index, _, _ in entries], dtype=np.int64),
+            "key": encode_keys(self.who, [key for _, key, _ in entries]),
+            "value": np.array([value for _, _, value in entries], dtype=np.int64),
+        }
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Replace the table by a saved one."""
+        rows: list[dict[Hashable, int]] = [{} for _ in range(int(arrays["num_envs"]))]
+        keys = decode_keys(arrays["key"])
+        for index, key, value in zip(arrays["env"].tolist(), keys, arrays["value"].tolist(), strict=True):
+            rows[index][key] = value
+        self.rows = rows
+
+
+class LifetimeTable:
+    """One integer per key, shared by all environments and never forgotten; grows with the number of distinct keys."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.values: dict[Hashable, int] = {}
+
+    def get(self, keys: Sequence[Hashable]) -> NDArray[np.float64]:
+        """Return the integer of each key (0 if new), shape (num_envs,)."""
+        values = self.values
+        return np.array([values.get(key, 0) for key in keys], dtype=np.float64)
+
+    def add(self, keys: Sequence[Hashable], valid: NDArray[np.bool_]) -> None:
+        """Add one to each key."""
+        for key, real in zip(keys, valid.tolist(), strict=True):
+            if real:
+                self.values[key] = self.values.get(key, 0) + 1
+
+    def put(self, keys: Sequence[Hashable], valid: NDArray[np.bool_], value: int) -> None:
+        """Set each key to ``value``."""
+        for key, real in zip(keys, valid.tolist(), strict=True):
+            if real:
+                self.values[key] = value
+
+    def state_dict(self) -> Arrays:
+        """Return the table as flat arrays."""
+        return {
+            "key": encode_keys(self.who, list(self.values)),
+            "value": np.array(list(self.values.values()), dtype=np.int64),
+        }
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Replace the table by a saved one."""
+        self.values = dict(zip(decode_keys(arrays["key"]), arrays["value"].tolist(), strict=True))
+
+
+def encode_keys(who: str, keys: Sequence[Hashable]) -> NDArray[np.str_]:
+    """Return keys as Python literals, so that loading them evaluates no code."""
+    literals = [repr(key) for key in keys]
+    for key, literal in zip(keys, literals, strict=True):
+        try:
+            restored = ast.literal_eval(literal)
+        except (ValueError, SyntaxError):
+            restored = None
+        if restored != key:
+            raise TypeError(
+                f"{who}: a key of type {type(key).__name__} cannot be saved; let key=... return integers, strings, "
+                f"bytes or tuples of them."
+            )
+    return np.array(literals, dtype=np.str_)
+
+
+def decode_keys(literals: NDArray[np.generic]) -> list[Hashable]:
+    """Return the keys written by ``encode_keys``."""
+    return [ast.literal_eval(literal) for literal in literals.tolist()]
