@@ -101,10 +101,7 @@ def _entry(who: str, value: Any) -> Hashable:
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind in "fc":
             raise TypeError(f"{who}: keys must be discrete, got {value.dtype}; {_WAY_OUT}.")
-        if value.ndim == 0:
-            value = value.item()
-        else:
-            value = tuple(value.tolist()) if value.ndim == 1 else value.tobytes()
+        value = value.tobytes() if value.ndim else value.item()
     if isinstance(value, float | complex) or (isinstance(value, tuple) and any(isinstance(v, float) for v in value)):
         raise TypeError(f"{who}: keys must be discrete, got {value!r}; {_WAY_OUT}.")
     try:

@@ -38,7 +38,7 @@ class Empowerment:
 
     transition: NDArray[np.float64] = field(repr=False)
     steps: int = 1
-    tolerance: float = 1e-9
+    tolerance: float = 1e-6
     max_iterations: int = 10_000
 
     causal: ClassVar[bool] = False
@@ -123,18 +123,31 @@ def blahut_arimoto(
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the capacity in bits of a channel p(output | input), (inputs, outputs), and the inputs' distribution.
 
-    Stops when the upper and lower bounds on the capacity (Blahut 1972, Theorem 2) are within ``tolerance``.
+    Stops when the capacity is known to ``tolerance``, by the bounds of Blahut 1972, Theorem 2. The exponent of the
+    multiplicative step grows while the information does and falls back to Blahut's 1 when it does not, which keeps
+    convergence and is much faster where inputs are nearly alike (Matz & Duhamel 2004).
     """
-    source = np.full(len(channel), 1 / len(channel))
+    source = best = np.full(len(channel), 1 / len(channel))
+    exponent, reached = 1.0, -np.inf
     for _ in range(max_iterations):
-        output = source @ channel
-        ratio = np.divide(channel, output, out=np.ones_like(channel), where=channel > 0)
-        divergence = (channel * np.log2(ratio)).sum(axis=1)  # D(p(.|a) || p)
-        lower, upper = float(np.log2(source @ 2**divergence)), float(divergence.max())
-        source = source * 2 ** (divergence - upper)
-        source = source / source.sum()
-        if upper - lower < tolerance:
-            return max(lower, 0.0), source
+        divergence = _divergences(channel, source)  # D(p(.|a) || p)
+        information = float(source @ divergence)
+        if information < reached and exponent > 1:
+            source, exponent, reached = best, 1.0, -np.inf
+            continue
+        best, reached, upper = source, information, float(divergence.max())
+        if upper - information < tolerance:
+            return max(information, 0.0), source
+        source = np.maximum(source * 2 ** (exponent * (divergence - upper)), 1e-300)  # an input at 0 never returns
+        source, exponent = source / source.sum(), 1.5 * exponent
     raise ValueError(
         f"Empowerment: the capacity did not settle to {tolerance} bits in {max_iterations} iterations; raise either."
     )
+
+
+def _divergences(channel: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the relative entropy of each input's outputs to the mixture of all, in bits, (inputs,)."""
+    mixture = np.broadcast_to(source @ channel, channel.shape)
+    ratio = np.divide(channel, mixture, out=np.ones_like(channel), where=(channel > 0) & (mixture > 0))
+    paid: NDArray[np.float64] = (channel * np.log2(ratio)).sum(axis=1)
+    return paid
