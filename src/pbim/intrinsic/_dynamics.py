@@ -12,7 +12,7 @@ from jax import Array
 
 from pbim.intrinsic._checks import integers, positive, within
 from pbim.intrinsic._edge import Edge
-from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, encode_action, flatten
 from pbim.intrinsic.protocol import Transition
@@ -114,5 +114,7 @@ class DynamicsEdge(Edge):
         weights = valid_rows(transition).astype(jnp.float32)
         loss = partial(dynamics_loss, beta=self.beta, discrete=self.num_actions is not None)
         optimizer = self.optimizer(self.learning_rate)
-        models = fit(loss, optimizer, state.models, shuffle, self.rows(transition), weights, self.batch_size)
+        models = fit(
+            loss, optimizer, state.models, self.rows(transition), *minibatches(shuffle, weights, self.batch_size)
+        )
         return DynamicsState(models, key)

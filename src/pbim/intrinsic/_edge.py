@@ -25,6 +25,7 @@ class Memory:
         self.state: Any = None
         self.num_envs = 0
         self.saved: Arrays = {}
+        self.distinct: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +94,19 @@ class Edge:
         """Return the present state, made now if this is the first transition."""
         memory = self._memory
         if memory.state is None:
-            memory.state = self.init(jax.random.PRNGKey(self.seed), step)
+            memory.state = compiled_init(self, jax.random.PRNGKey(self.seed), step)
             memory.num_envs = len(step.terminated)
             if memory.saved:
                 memory.state = restore(type(self).__name__, memory.state, memory.saved)
         if self.episodic:
             same_num_envs(type(self).__name__, memory.num_envs, len(step.terminated))
         return memory.state
+
+
+@partial(jax.jit, static_argnums=0)
+def compiled_init(bonus: Edge, key: Array, example: Transition) -> Any:
+    """Return ``bonus.init``, compiled once for all bonuses of the same settings."""
+    return bonus.init(key, example)
 
 
 @partial(jax.jit, static_argnums=0)

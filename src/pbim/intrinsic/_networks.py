@@ -54,40 +54,39 @@ class Fitted(NamedTuple):
     opt_state: Any
 
 
-def fit(
-    loss: Loss,
-    optimizer: optax.GradientTransformation,
-    fitted: Fitted,
-    key: Array,
-    data: Any,
-    weights: Array,
-    batch_size: int | None = None,
-    proportion: float = 1.0,
-) -> Fitted:
-    """Return ``fitted`` after one pass over the rows of ``data`` in shuffled minibatches.
+def minibatches(
+    key: Array, weights: Array, batch_size: int | None = None, proportion: float = 1.0
+) -> tuple[Array, Array]:
+    """Return which rows make up each minibatch of one pass, (batches, size), and their weights.
 
-    ``loss(params, rows, weights)`` is a scalar. ``batch_size=None`` takes one step on all rows; ``proportion`` trains
-    on that share of the rows, drawn anew each time. A last, smaller batch is filled with rows of weight 0.
+    ``batch_size=None`` makes one batch of all rows; ``proportion`` draws that share of them. A last, smaller batch is
+    filled up with rows of weight 0.
     """
     rows = weights.shape[0]
     used = max(1, round(rows * proportion))
     size = min(batch_size or used, used)
     if size == rows:
-        return _step(loss, optimizer, fitted, data, weights)
+        return jnp.arange(rows)[None], weights[None]
     batches = -(-used // size)
-    order = jnp.resize(jax.random.permutation(key, rows)[:used], (batches * size,))
-    real = (jnp.arange(batches * size) < used) * weights[order]
-
-    def split(x: Array) -> Array:
-        return x[order].reshape(batches, size, *x.shape[1:])
-
-    def step(carry: Fitted, batch: tuple[Any, Array]) -> tuple[Fitted, None]:
-        return _step(loss, optimizer, carry, *batch), None
-
-    return jax.lax.scan(step, fitted, (jax.tree.map(split, data), real.reshape(batches, size)))[0]
+    order = jnp.argsort(jax.random.bits(key, (rows,)))
+    index = jnp.resize(order[:used], (batches * size,))
+    real = (jnp.arange(batches * size) < used) * weights[index]
+    return index.reshape(batches, size), real.reshape(batches, size)
 
 
-def _step(loss: Loss, optimizer: optax.GradientTransformation, fitted: Fitted, data: Any, weights: Array) -> Fitted:
-    gradient = jax.grad(loss)(fitted.params, data, weights)
-    updates, opt_state = optimizer.update(gradient, fitted.opt_state, fitted.params)
-    return Fitted(optax.apply_updates(fitted.params, updates), opt_state)
+def fit(
+    loss: Loss, optimizer: optax.GradientTransformation, fitted: Fitted, data: Any, index: Array, weights: Array
+) -> Fitted:
+    """Return ``fitted`` after a step of gradient descent on each minibatch (``minibatches``) of the rows of ``data``.
+
+    ``loss(params, rows, weights)`` is a scalar.
+    """
+
+    def step(fitted: Fitted, batch: tuple[Array, Array]) -> tuple[Fitted, None]:
+        chosen, importance = batch
+        rows = jax.tree.map(lambda x: x[chosen], data)
+        gradient = jax.grad(loss)(fitted.params, rows, importance)
+        updates, opt_state = optimizer.update(gradient, fitted.opt_state, fitted.params)
+        return Fitted(optax.apply_updates(fitted.params, updates), opt_state), None
+
+    return jax.lax.scan(step, fitted, (index, weights))[0]

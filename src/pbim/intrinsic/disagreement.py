@@ -11,7 +11,7 @@ from jax import Array
 
 from pbim.intrinsic._checks import integers, positive, within
 from pbim.intrinsic._edge import Edge
-from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, encode_action, flatten
 from pbim.intrinsic.protocol import Transition
@@ -92,7 +92,7 @@ class Disagreement(Edge):
         target = mlp(state.encoder, self.encode(transition.next_obs))
         data = (self.inputs(state.encoder, transition), target, chosen)
         optimizer = self.optimizer(self.learning_rate)
-        ensemble = fit(ensemble_loss, optimizer, state.ensemble, shuffle, data, weights, self.batch_size)
+        ensemble = fit(ensemble_loss, optimizer, state.ensemble, data, *minibatches(shuffle, weights, self.batch_size))
         return DisagreementState(state.encoder, ensemble, key)
 
 

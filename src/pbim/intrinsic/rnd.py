@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import integers, positive, within
-from pbim.intrinsic._edge import Edge
+from pbim.intrinsic._distinct import Distinct, distinct_rows
+from pbim.intrinsic._edge import Edge, compiled_reward
 from pbim.intrinsic._moments import Moments, merge, standardize
-from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, flatten
 from pbim.intrinsic.protocol import Transition
@@ -96,17 +100,59 @@ class RND(Edge):
     def update_fn(self, state: RNDState, transition: Transition) -> RNDState:
         """Return the state after one pass of training on this step; pure, for jit, scan and vmap."""
         weights = valid_rows(transition).astype(jnp.float32)
-        moments = state.moments
-        if self.normalize:
-            moments = merge(moments, self.encode(transition.next_obs), weights)
-        x = self.inputs(moments, transition.next_obs)
-        key, shuffle = jax.random.split(state.key)
+        return self.train(state, transition.next_obs, weights, *self.schedule(state, weights))
+
+    def schedule(self, state: RNDState, weights: Array) -> tuple[Array, Array]:
+        """Return the minibatches of the next pass over rows of these weights, as indices and weights."""
+        return minibatches(jax.random.split(state.key)[1], weights, self.batch_size, self.update_proportion)
+
+    def train(self, state: RNDState, obs: Any, weights: Array, index: Array, batch_weights: Array) -> RNDState:
+        """Return the state after adding observations of these weights to the statistics and training on minibatches."""
+        moments = merge(state.moments, self.encode(obs), weights) if self.normalize else state.moments
+        x = self.inputs(moments, obs)
         optimizer = self.optimizer(self.learning_rate)
         data = (x, mlp(state.target, x))
-        predictor = fit(
-            rnd_loss, optimizer, state.predictor, shuffle, data, weights, self.batch_size, self.update_proportion
-        )
-        return RNDState(state.target, predictor, moments, key)
+        predictor = fit(rnd_loss, optimizer, state.predictor, data, index, batch_weights)
+        return RNDState(state.target, predictor, moments, jax.random.split(state.key)[0])
+
+    def reward(self, transition: Transition, /) -> NDArray[np.float64]:
+        """Return the bonus of this step, shape (num_envs,); repeated observations are looked at once."""
+        step = self.checked(transition)
+        repeated = self._repeated(step.next_obs)
+        if repeated is None:
+            return super().reward(transition)
+        paid = compiled_reward(self, self.state_for(step), step._replace(next_obs=repeated.rows))
+        return np.asarray(paid, dtype=np.float64)[repeated.which]
+
+    def update(self, transition: Transition, /) -> None:
+        """Learn from this step; repeated observations are looked at once per minibatch and weighted."""
+        step = self.checked(transition)
+        repeated = self._repeated(step.next_obs)
+        if repeated is None or not step.valid.any():
+            return super().update(transition)
+        weights = step.valid.astype(np.float32)
+        state = self.state_for(step)
+        index, batch_weights = repeated.merged(*map(np.asarray, _schedule(self, state, weights)))
+        self._memory.state = _train(self, state, repeated.rows, repeated.totals(weights), index, batch_weights)
+        self._memory.distinct = None
+        return None
+
+    def _repeated(self, obs: Any) -> Distinct | None:
+        """Return the table of repeated observations, kept from ``reward`` for the ``update`` of the same step."""
+        table: Distinct | None = self._memory.distinct
+        if table is None or not table.covers(obs):
+            table = self._memory.distinct = distinct_rows(obs)
+        return table
+
+
+@partial(jax.jit, static_argnums=0)
+def _schedule(bonus: RND, state: RNDState, weights: Array) -> tuple[Array, Array]:
+    return bonus.schedule(state, weights)
+
+
+@partial(jax.jit, static_argnums=0)
+def _train(bonus: RND, state: RNDState, obs: Any, weights: Array, index: Array, batch_weights: Array) -> RNDState:
+    return bonus.train(state, obs, weights, index, batch_weights)
 
 
 def squared_error(predictor: MLP, x: Array, target: Array) -> Array:
