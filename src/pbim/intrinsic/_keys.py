@@ -93,7 +93,8 @@ def _rows(who: str, values: Any) -> list[Hashable]:
         if kind in "biuUS" and values.ndim == 1:
             return values.tolist()  # type: ignore[no-any-return]
         if kind in "biu":
-            return [row.tobytes() for row in np.ascontiguousarray(values)]
+            data, width = values.tobytes(), values.nbytes // max(len(values), 1)
+            return [data[start : start + width] for start in range(0, len(data), width)]
     return [_entry(who, value) for value in values]
 
 

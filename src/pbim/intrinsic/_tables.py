@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import same_num_envs
+from pbim.intrinsic._keys import Key, host_keys
+from pbim.intrinsic.protocol import Transition
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -19,6 +21,13 @@ class EpisodicTable:
     def __init__(self, who: str) -> None:
         self.who = who
         self.rows: list[dict[Hashable, int]] = []
+        self.asked: tuple[Transition, list[Hashable]] | None = None
+
+    def keys(self, key: Key, transition: Transition) -> list[Hashable]:
+        """Return one key per environment, kept from ``reward`` for the ``update`` of the same transition."""
+        if self.asked is None or self.asked[0] is not transition:
+            self.asked = (transition, host_keys(self.who, key, transition, transition.next_obs))
+        return self.asked[1]
 
     def including(self, keys: Sequence[Hashable]) -> NDArray[np.float64]:
         """Return n, the visits of each environment's key including the present one, shape (num_envs,)."""
@@ -29,6 +38,7 @@ class EpisodicTable:
 
     def add(self, keys: Sequence[Hashable], ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
         """Count one visit of each key, then forget the environments whose episode ended."""
+        self.asked = None
         if not self.rows:
             self.rows = [{} for _ in keys]
         same_num_envs(self.who, len(self.rows), len(keys))

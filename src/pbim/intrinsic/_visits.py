@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import flags
 from pbim.intrinsic._edge import Arrays, Edge, compiled_reward
-from pbim.intrinsic._keys import Key, check_key, host_keys, select
+from pbim.intrinsic._keys import Key, check_key, select
 from pbim.intrinsic._tables import EpisodicTable
 from pbim.intrinsic.array_counts import episodic_add, episodic_including
 from pbim.intrinsic.protocol import Transition
@@ -36,16 +36,17 @@ class VisitsEdge(Edge):
 
     def __post_init__(self) -> None:
         check_key(type(self).__name__, self.key)
+        self._table.who = type(self).__name__
 
     def reward(self, transition: Transition, /) -> NDArray[np.float64]:
         """Return the bonus of this step, shape (num_envs,)."""
         step = self.checked(transition)
-        visits = self._table.including(self._keys(transition)).astype(np.float32)
+        visits = self._table.including(self._table.keys(self.key, transition)).astype(np.float32)
         return np.asarray(compiled_reward(self, self.state_for(step), step, visits), dtype=np.float64)
 
     def update(self, transition: Transition, /) -> None:
         """Learn from this step, count its arrivals and forget the environments whose episode ended."""
-        keys = self._keys(transition)
+        keys = self._table.keys(self.key, transition)
         super().update(transition)
         self._table.add(keys, *flags(type(self).__name__, transition))
 
@@ -58,9 +59,6 @@ class VisitsEdge(Edge):
         mine = {name.removeprefix("visits."): value for name, value in arrays.items() if name.startswith("visits.")}
         self._table.load_state_dict(mine)
         super().load_state_dict({name: value for name, value in arrays.items() if not name.startswith("visits.")})
-
-    def _keys(self, transition: Transition) -> list[Any]:
-        return host_keys(type(self).__name__, self.key, transition, transition.next_obs)
 
     def init_counts(self, example: Transition, num_keys: int | None) -> Array | None:
         """Return empty counts (num_envs, num_keys), or None where the edge counts."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import flags, integers, positive
-from pbim.intrinsic._keys import Key, check_key, host_keys, select
+from pbim.intrinsic._keys import Key, check_key, select
 from pbim.intrinsic._tables import Arrays, EpisodicTable
 from pbim.intrinsic.protocol import Transition
 
@@ -59,13 +59,11 @@ class EpisodicCount:
     # ------------------------------------------------------------------ NumPy edge
     def reward(self, transition: Transition, /) -> NDArray[np.float64]:
         """Return the bonus of this step, shape (num_envs,)."""
-        keys = host_keys("EpisodicCount", self.key, transition, transition.next_obs)
-        return self.bonus(self._table.including(keys))  # type: ignore[no-any-return]
+        return self.bonus(self._table.including(self._table.keys(self.key, transition)))  # type: ignore[no-any-return]
 
     def update(self, transition: Transition, /) -> None:
         """Count this step's arrivals and forget the environments whose episode ended."""
-        keys = host_keys("EpisodicCount", self.key, transition, transition.next_obs)
-        self._table.add(keys, *flags("EpisodicCount", transition))
+        self._table.add(self._table.keys(self.key, transition), *flags("EpisodicCount", transition))
 
     def state_dict(self) -> Arrays:
         """Return the counts as a flat dictionary of arrays."""

@@ -17,6 +17,7 @@ class Transition(NamedTuple):
     ``next_obs`` is the true successor: at an episode end the final observation, never the reset one.
     ``info`` follows Gymnasium's vector layout, one array per name. ``valid`` marks the rows that are real steps;
     rows that are not (the reset step of NEXT_STEP autoreset) teach a bonus nothing. ``None`` means all rows.
+    Do not edit the arrays of a transition while it is in use: bonuses may keep what ``reward`` read for ``update``.
 
     >>> import numpy as np
     >>> step = Transition(np.array([0]), np.array([1]), np.array([2]), np.array([False]), np.array([True]), {})
