@@ -78,7 +78,10 @@ def test_nan_observations_are_refused(make, method):
 
 def test_nan_in_a_row_that_is_no_step_is_not_looked_at():
     obs = np.array([[1.0, 2.0], [np.nan, 0.0]])
-    RND().reward(FLOATS._replace(next_obs=obs, valid=np.array([True, False])))
+    bonus, step = RND(), FLOATS._replace(next_obs=obs, valid=np.array([True, False]))
+    bonus.update(step)
+    assert np.isfinite(bonus.reward(step)).all()
+    assert all(np.isfinite(array).all() for array in bonus.state_dict().values())
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,13 @@ def test_lifetime_count_is_one_dictionary_for_all(stream):
 @settings(deadline=None)
 @given(streams)
 def test_action_recency_is_the_time_since_the_pair_was_tried(stream):
-    bonus, tried = ActionRecency(kappa=0.3), {}
-    for time, step in enumerate(transitions(stream), start=1):
+    bonus, tried, time = ActionRecency(kappa=0.3), {}, 1
+    for step in transitions(stream):
         pairs = list(zip(step.obs.tolist(), step.action.tolist(), strict=True))
         np.testing.assert_allclose(bonus.reward(step), [0.3 * np.sqrt(time - tried.get(pair, 0)) for pair in pairs])
         bonus.update(step)
         tried |= {pair: time for pair, valid in zip(pairs, step.valid, strict=True) if valid}
+        time += step.valid.any()
 
 
 @settings(deadline=None, max_examples=15)

@@ -64,11 +64,13 @@ def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_]) -> Any:
         raise ValueError(
             f"{who}: {name} must have the leading axis ({len(valid)},) of terminated, got shape {array.shape}."
         )
-    if array.dtype.kind == "f" and not np.isfinite(np.sum(array)) and not np.isfinite(array[valid]).all():
-        raise ValueError(
-            f"{who}: {name} holds NaN or infinity; mend the environment, or replace such entries in encode=... before "
-            f"they reach the bonus."
-        )
+    if array.dtype.kind == "f" and not np.isfinite(np.sum(array)):
+        if not np.isfinite(array[valid]).all():
+            raise ValueError(
+                f"{who}: {name} holds NaN or infinity; mend the environment, or replace such entries in a wrapper "
+                f"before they reach the bonus."
+            )
+        array = np.where(valid.reshape(-1, *[1] * (array.ndim - 1)), array, 0)
     return array
 
 

@@ -78,7 +78,7 @@ class ActionRecency:
         """Advance the clock and note this step's pairs."""
         _, valid = flags("ActionRecency", transition)
         pairs = self._pairs(transition)
-        self._host.clock += 1
+        self._host.clock += bool(valid.any())
         self._host.last.put(pairs, valid, self._host.clock)
 
     def state_dict(self) -> Arrays:
@@ -113,5 +113,6 @@ class ActionRecency:
         from pbim.intrinsic.array_counts import valid_rows
 
         keys = select("ActionRecency", self.key, transition, transition.obs)
-        clock = state.clock + 1
-        return RecencyState(clock, state.last.at[keys, transition.action].max(clock * valid_rows(transition)))
+        valid = valid_rows(transition)
+        clock = state.clock + valid.any()
+        return RecencyState(clock, state.last.at[keys, transition.action].max(clock * valid))

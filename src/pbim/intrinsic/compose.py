@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import flags, integers, numeric, positive, same_num_envs, within
-from pbim.intrinsic._moments import Moments, merge, standardize, variance
+from pbim.intrinsic._moments import Moments, merge, spread, standardize
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic
 
 __all__ = ["NormalizedObservations", "RunningStdScaled", "Scaled", "Sum", "WarmUp"]
@@ -100,7 +100,7 @@ class RunningStdScaled(_Around):
         """Return the bonus of this step, shape (num_envs,)."""
         inner = self.bonus.reward(transition)
         self._paid = (transition, inner)
-        return np.asarray(inner / float(variance(self._moments) + 1e-16) ** 0.5)
+        return np.asarray(inner / float(spread(self._moments) + 1e-16) ** 0.5)
 
     def update(self, transition: Transition, /) -> None:
         """Add this step's discounted sums to the statistics, then let the inner bonus learn."""
@@ -220,7 +220,7 @@ class WarmUp(_Around):
     def update(self, transition: Transition, /) -> None:
         """Let the inner bonus learn and count the step."""
         self.bonus.update(transition)
-        self._done += 1
+        self._done += bool(flags("WarmUp", transition)[1].any())
 
     def state_dict(self) -> Arrays:
         """Return the state of this bonus and the inner one as flat arrays."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import integers, positive, within
 from pbim.intrinsic._distinct import Distinct, distinct_rows
-from pbim.intrinsic._edge import Edge, compiled_reward
+from pbim.intrinsic._edge import Edge, compiled_reward, compiled_update
 from pbim.intrinsic._moments import Moments, merge, standardize
 from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
@@ -118,24 +118,25 @@ class RND(Edge):
     def reward(self, transition: Transition, /) -> NDArray[np.float64]:
         """Return the bonus of this step, shape (num_envs,); repeated observations are looked at once."""
         step = self.checked(transition)
-        repeated = self._repeated(step.next_obs)
+        state, repeated = self.state_for(step), self._repeated(step.next_obs)
         if repeated is None:
-            return super().reward(transition)
-        paid = compiled_reward(self, self.state_for(step), step._replace(next_obs=repeated.rows))
+            return np.asarray(compiled_reward(self, state, step), dtype=np.float64)
+        paid = compiled_reward(self, state, step._replace(next_obs=repeated.rows))
         return np.asarray(paid, dtype=np.float64)[repeated.which]
 
     def update(self, transition: Transition, /) -> None:
         """Learn from this step; repeated observations are looked at once per minibatch and weighted."""
         step = self.checked(transition)
-        repeated = self._repeated(step.next_obs)
-        if repeated is None or not step.valid.any():
-            return super().update(transition)
+        if not step.valid.any():
+            return
+        state, repeated = self.state_for(step), self._repeated(step.next_obs)
+        if repeated is None:
+            self._memory.state = compiled_update(self, state, step)
+            return
         weights = step.valid.astype(np.float32)
-        state = self.state_for(step)
         index, batch_weights = repeated.merged(*map(np.asarray, _schedule(self, state, weights)))
         self._memory.state = _train(self, state, repeated.rows, repeated.totals(weights), index, batch_weights)
         self._memory.distinct = None
-        return None
 
     def _repeated(self, obs: Any) -> Distinct | None:
         """Return the table of repeated observations, kept from ``reward`` for the ``update`` of the same step."""
