@@ -23,6 +23,8 @@ unchanged, and measures that it did. Start with:  pbim list
 
 _BENCHMARKS = {
     "shaping": "converting a (128 x 1024) stream of bonuses, against plain Python",
+    "envs": "steps of DoorKey, against navix, xminigrid and Farama MiniGrid",
+    "intrinsic": "reward and training of RND on a rollout, against RLeXplore",
 }
 
 
@@ -86,10 +88,10 @@ class Bench:
         if self.json:
             print(json.dumps(result))
             return 0
-        _print_table(f"pbim bench {self.what}: {_BENCHMARKS[self.what]}", result["cases"], tuple(result["cases"][0]))
-        for name, value in result.items():
-            if name != "cases":
-                print(f"{name} = {value}")
+        cases = [_flat(case) for case in result.pop("cases")]
+        _print_table(f"pbim bench {self.what}: {_BENCHMARKS[self.what]}", cases, tuple(cases[0]))
+        for name, value in _flat(result).items():
+            print(f"{name} = {value}")
         return 0
 
 
@@ -134,10 +136,24 @@ def _one_sentence(box: str) -> str:
     return f"{complaint.rstrip('.')}: {f'did you mean {near[1]}?' if near else 'see pbim --help'}"
 
 
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested figures as one level, names joined by spaces."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= _flat(value, f"{prefix}{name} ") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
 def _print_table(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """Print rows as a table, or as one line a figure where a table would not fit."""
     from rich.console import Console
     from rich.table import Table
 
+    if len(columns) > 6:
+        print(title)
+        for row in rows:
+            print("\n".join(f"  {name} = {value}" for name, value in row.items()), end="\n\n")
+        return
     table = Table(title=title, title_justify="left")
     for column in columns:
         numeric = isinstance(rows[0][column], int | float)

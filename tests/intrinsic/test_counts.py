@@ -6,8 +6,7 @@ from functools import cache
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pbim.intrinsic import ActionRecency, EpisodicCount, LifetimeCount, Transition
 

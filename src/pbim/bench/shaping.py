@@ -1,11 +1,12 @@
 """Converting a stream of bonuses, against the plain-Python way of doing it."""
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pbim.bench._measure import interleaved
+from pbim.bench._timing import interleaved, one_core
 from pbim.shaping import GRM, PBIM, Geometric, Shaping
 
 STEPS, NUM_ENVS, GAMMA = 128, 1024, 0.99
@@ -34,7 +35,7 @@ def plain_python(bonus: Any, ended: Any, gamma: float) -> Any:
 
 def run(quick: bool = False) -> dict[str, Any]:
     """Return ``ratio`` (plain Python / pbim, the slower of NumPy and JAX), its ``ns_per_transition``, and ``cases``."""
-    repeats = 3 if quick else 10
+    rounds = 3 if quick else 15
     conversions = {
         "PBIM": PBIM(gamma=GAMMA),
         "Geometric": Geometric(gamma=GAMMA, rate=0.1),
@@ -46,18 +47,23 @@ def run(quick: bool = False) -> dict[str, Any]:
     for name, conversion in conversions.items():
         for library, make in _LIBRARIES.items():
             ways[f"{name}, {library}"] = make(conversion, bonus, ended)
-    seconds = interleaved(ways, repeats)
+    seconds = _medians(ways, rounds)
     cases = [_case(name, time, seconds["plain Python"]) for name, time in seconds.items()]
-    flat = interleaved(
-        {f"PBIM, NumPy, episodes of {n}": _numpy(conversions["PBIM"], *_stream(n)) for n in LENGTHS}, repeats
-    )
-    cases += [_case(name, time, seconds["plain Python"]) for name, time in flat.items()]
+    lengths = {f"PBIM, NumPy, episodes of {n}": _numpy(conversions["PBIM"], *_stream(n)) for n in LENGTHS}
+    cases += [_case(name, time, seconds["plain Python"]) for name, time in _medians(lengths, rounds).items()]
     main = [case for case in cases if case["case"] in ("PBIM, NumPy", "PBIM, JAX")]
     slower = min(main, key=lambda case: case["ratio"])
     return {"ratio": slower["ratio"], "ns_per_transition": slower["ns_per_transition"], "cases": cases}
 
 
 LENGTHS = (10, 100, 1_000, 10_000)
+
+
+def _medians(ways: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    with one_core():
+        return {
+            name: statistics.median(times) for name, times in interleaved(ways, rounds=rounds, at_least=0.03).items()
+        }
 
 
 def _case(name: str, seconds: float, baseline: float) -> dict[str, Any]:

@@ -6,25 +6,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pbim.intrinsic.action_recency import ActionRecency as ActionRecency
     from pbim.intrinsic.bridge import from_watch_compute_update as from_watch_compute_update
-    from pbim.intrinsic.compose import NormalizedObservations as NormalizedObservations
-    from pbim.intrinsic.compose import RunningStdScaled as RunningStdScaled
-    from pbim.intrinsic.compose import Scaled as Scaled
-    from pbim.intrinsic.compose import Sum as Sum
-    from pbim.intrinsic.compose import WarmUp as WarmUp
+    from pbim.intrinsic.compose import (
+        NormalizedObservations as NormalizedObservations,
+        RunningStdScaled as RunningStdScaled,
+        Scaled as Scaled,
+        Sum as Sum,
+        WarmUp as WarmUp,
+    )
     from pbim.intrinsic.disagreement import Disagreement as Disagreement
     from pbim.intrinsic.e3b import E3B as E3B
     from pbim.intrinsic.empowerment import Empowerment as Empowerment
-    from pbim.intrinsic.encodings import concatenate as concatenate
-    from pbim.intrinsic.encodings import flatten as flatten
-    from pbim.intrinsic.encodings import one_hot as one_hot
+    from pbim.intrinsic.encodings import concatenate as concatenate, flatten as flatten, one_hot as one_hot
     from pbim.intrinsic.episodic_count import EpisodicCount as EpisodicCount
     from pbim.intrinsic.icm import ICM as ICM
     from pbim.intrinsic.lifetime_count import LifetimeCount as LifetimeCount
     from pbim.intrinsic.noveld import NovelD as NovelD
-    from pbim.intrinsic.protocol import Bonus as Bonus
-    from pbim.intrinsic.protocol import Intrinsic as Intrinsic
-    from pbim.intrinsic.protocol import Transition as Transition
-    from pbim.intrinsic.protocol import as_intrinsic as as_intrinsic
+    from pbim.intrinsic.protocol import (
+        Bonus as Bonus,
+        Intrinsic as Intrinsic,
+        Transition as Transition,
+        as_intrinsic as as_intrinsic,
+    )
     from pbim.intrinsic.pseudo_count import PseudoCount as PseudoCount
     from pbim.intrinsic.ride import RIDE as RIDE
     from pbim.intrinsic.rnd import RND as RND
