@@ -8,15 +8,16 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_HOME = {
-    **dict.fromkeys(
-        ("PBIM", "GRM", "Geometric", "Custom", "Raw", "NoBonus", "PIES", "PBRS", "LookAhead", "LookBack"),
-        "pbim.shaping",
+_NAMES = {
+    "shaping": "PBIM GRM Geometric Custom Raw NoBonus PIES PBRS LookAhead LookBack",
+    "verification": "Certificate residuals",
+    "intrinsic": (
+        "EpisodicCount LifetimeCount ActionRecency PseudoCount RND ICM RIDE NovelD E3B Disagreement Empowerment Transition"
     ),
-    **dict.fromkeys(("Certificate", "residuals"), "pbim.verification"),
-    **dict.fromkeys(("InputError", "InputTypeError", "RepaymentWarning"), "pbim.errors"),
+    "errors": "InputError InputTypeError RepaymentWarning",
 }
-_MODULES = ("shaping", "verification", "errors")
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_MODULES = ("envs", "errors", "intrinsic", "shaping", "testing", "verification")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 
@@ -26,7 +27,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"pbim.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'pbim' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(f"pbim.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 
