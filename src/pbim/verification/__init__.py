@@ -6,3 +6,12 @@ from pbim.verification.certificate import (
     CertificateState as CertificateState,
     residuals as residuals,
 )
+from pbim.verification.fold import Fold as Fold
+from pbim.verification.mdp import FiniteMDP as FiniteMDP
+from pbim.verification.report import (
+    Assumption1 as Assumption1,
+    Counterexample as Counterexample,
+    Course as Course,
+    Report as Report,
+)
+from pbim.verification.verifier import verify as verify

@@ -1,0 +1,110 @@
+"""Which numbers can be computed with exactly, and how the others are read."""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any
+
+import numpy as np
+
+from pbim._arrays import Array
+
+Number = Any
+"""A real number: int, Fraction, float or a NumPy scalar."""
+
+
+class NotExact(Exception):  # noqa: N818 - a signal between two passes, not an error
+    """A number turned up that only floating point can hold; ``str`` of it says which one."""
+
+
+class BadNumber(Exception):  # noqa: N818 - a signal to whoever can name the number
+    """The value at ``index`` is no number of the wanted kind."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.index = index
+
+
+def exactly(value: Number) -> Fraction | None:
+    """Return ``value`` as a Fraction when it is exactly what it looks like, else None.
+
+    Whole numbers, Fractions and Decimals are; a float is when its decimal digits are its value (0.5, not 0.1).
+
+    >>> exactly(0.5), exactly(3), exactly(0.1)
+    (Fraction(1, 2), Fraction(3, 1), None)
+    """
+    if type(value) is Fraction:
+        return value
+    if isinstance(value, Rational | np.integer | np.bool_):
+        return Fraction(int(value)) if isinstance(value, np.generic) else Fraction(value)
+    if isinstance(value, Decimal):
+        return Fraction(value) if value.is_finite() else None
+    if isinstance(value, float | np.floating) and np.isfinite(value):
+        number = float(value)
+        return Fraction(number) if Fraction(repr(number)) == Fraction(number) else None
+    return None
+
+
+def is_number(value: Number) -> bool:
+    """Tell whether ``value`` is a finite real number."""
+    if type(value) is int or type(value) is Fraction:
+        return True
+    if not isinstance(value, Real | Decimal | np.number | np.bool_) or isinstance(value, np.complexfloating):
+        return False
+    return math.isfinite(value)
+
+
+def fractions(values: Array, what: str) -> Array:
+    """Return an object array of Fractions, or raise ``NotExact`` naming ``what``."""
+    flat = np.empty(values.size, dtype=object)
+    known: dict[Number, Fraction] = {}
+    for index, value in enumerate(values.ravel().tolist()):
+        number = known.get(value)
+        if number is None:
+            number = exactly(value)
+            if number is None:
+                raise NotExact(f"{what} holds the float {value!r}")
+            known[value] = number
+        flat[index] = number
+    return flat.reshape(values.shape)
+
+
+def as_fractions(values: Sequence[Number]) -> Array:
+    """Return an object array (n,) of Fractions; ``BadNumber`` where a value is not exact."""
+    array = np.empty(len(values), dtype=object)
+    for index, value in enumerate(values):
+        number = value if type(value) is Fraction else exactly(value)
+        if number is None:
+            raise BadNumber(index)
+        array[index] = number
+    return array
+
+
+def as_floats(values: Sequence[Number]) -> Array:
+    """Return a float array (n,); ``BadNumber`` where a value is not finite or not a number."""
+    if all(issubclass(kind, Real | Decimal | np.number) for kind in set(map(type, values))):
+        array = np.fromiter(map(float, values), dtype=float, count=len(values))
+        finite = np.isfinite(array)
+        if finite.all():
+            return array
+        raise BadNumber(int(np.flatnonzero(~finite)[0]))
+    raise BadNumber(next(index for index, value in enumerate(values) if not is_number(value)))
+
+
+def parse(text: str) -> Fraction:
+    """Return the number a user typed, exactly: '0.9', '9/10' and '1e-3' are all Fractions.
+
+    >>> parse("0.995")
+    Fraction(199, 200)
+    """
+    return Fraction(text.strip())
+
+
+def shown(value: Number) -> str:
+    """Return a number as people read it: four significant digits, with the fraction where it is short."""
+    short = f"{float(value):.4g}"
+    if isinstance(value, Fraction) and Fraction(short) != value and value.denominator < 1000:
+        return f"{short} (= {value})"
+    return short

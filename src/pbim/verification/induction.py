@@ -1,0 +1,129 @@
+"""Backward induction: what every action is worth in the original and in the shaped problem, and which are best."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pbim._arrays import Array
+from pbim.verification._numbers import Number
+from pbim.verification.mdp import Links
+from pbim.verification.tree import Tree
+
+CLEARLY = 2
+
+
+class Values(NamedTuple):
+    """Action values (n, A), and in ``scale`` (n,) the largest discounted sum of magnitudes behind them."""
+
+    actions: Array
+    scale: Array
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Both problems' values on every level, and the histories of each level whose optimal sets differ."""
+
+    original: tuple[Values, ...]
+    shaped: tuple[Values, ...]
+    differing: tuple[Array, ...]
+
+    def first(self) -> tuple[int, int] | None:
+        """Return (level, history) of the shortest, then lexicographically first, difference."""
+        for depth, nodes in enumerate(self.differing):
+            if len(nodes):
+                return depth, int(nodes[0])
+        return None
+
+
+def original_values(links: Links, actions: int, horizon: int, gamma: Number) -> tuple[Values, ...]:
+    """Return the action values (S, A) of the task alone at every time 0, ..., horizon - 1 (zero at terminal states)."""
+    states, exact = len(links.fanout), links.reward.dtype == object
+    live = np.flatnonzero(links.fanout)
+    groups = np.flatnonzero(np.diff(links.source * actions + links.action, prepend=-1))
+    zero = np.zeros(states, dtype=object if exact else float)
+    ahead, weight, values = zero, zero, []
+    for _ in range(horizon):
+        after, heavier = (np.where(links.ends, 0, part[links.target]) for part in (ahead, weight))
+        table = np.zeros((states, actions), dtype=zero.dtype)
+        table[live] = expectation(links.probability, links.reward + gamma * after, groups).reshape(-1, actions)
+        weight = zero.copy()
+        if not exact:
+            weight[live] = largest(abs(links.reward) + gamma * heavier, groups).reshape(-1, actions).max(axis=1)
+        ahead = table.max(axis=1)
+        values.append(Values(table, weight))
+    return tuple(reversed(values))
+
+
+def shaped_values(tree: Tree, actions: int, gamma: Number) -> tuple[Values, ...]:
+    """Return the action values (n, A) of the shaped problem at every history of every level."""
+    values: list[Values] = []
+    ahead: Array | None = None
+    weight: Array | None = None
+    for level in reversed(tree.levels):
+        groups = level.groups(tree.links)
+        earned = tree.links.reward[level.link] + level.shaped
+        sizes = abs(earned) if earned.dtype != object else None
+        if ahead is not None:
+            alive = np.flatnonzero(~level.ended)
+            earned[alive] += gamma * ahead[level.child[alive]]
+            if sizes is not None and weight is not None:
+                sizes[alive] += gamma * weight[level.child[alive]]
+        table = expectation(tree.links.probability[level.link], earned, groups).reshape(-1, actions)
+        ahead = table.max(axis=1)
+        weight = np.zeros(level.size) if sizes is None else largest(sizes, groups).reshape(-1, actions).max(axis=1)
+        values.append(Values(table, weight))
+    return tuple(reversed(values))
+
+
+def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...], tolerance: float) -> Verdicts:
+    """Return both problems' values at every history and where the sets of optimal actions differ."""
+    here = tuple(
+        Values(values.actions[level.state], values.scale[level.state])
+        for level, values in zip(tree.levels, original, strict=False)
+    )
+    differing = tuple(np.flatnonzero(differ(a, b, tolerance).any(axis=1)) for a, b in zip(here, shaped, strict=True))
+    return Verdicts(here, shaped, differing)
+
+
+def optimal_sets(a: Values, b: Values, tolerance: float) -> tuple[Array, Array]:
+    """Return which actions (n, A) are best in either problem: exactly for exact values, else within the slack."""
+    slack = _slack(a, b, tolerance)
+    best_a, best_b = (np.asarray(_gap(values) <= slack, dtype=bool) for values in (a, b))
+    return best_a, best_b
+
+
+def differ(a: Values, b: Values, tolerance: float) -> Array:
+    """Return for which actions (n, A) the two problems disagree.
+
+    In floating point an action must be best in one problem and *clearly* not in the other (beyond twice the
+    tolerance), with one tolerance for both problems: that of the larger numbers.
+    """
+    slack = CLEARLY * _slack(a, b, tolerance)
+    best_a, best_b = optimal_sets(a, b, tolerance)
+    worse_a, worse_b = (np.asarray(_gap(values) > slack, dtype=bool) for values in (a, b))
+    return (best_a & worse_b) | (best_b & worse_a)
+
+
+def _gap(values: Values) -> Array:
+    """Return how far below the best each action is."""
+    return values.actions.max(axis=1, keepdims=True) - values.actions
+
+
+def _slack(a: Values, b: Values, tolerance: float) -> Array | int:
+    """Return the difference (n, 1) up to which two values count as equal; 0 where they are exact."""
+    if a.actions.dtype == object:
+        return 0
+    return tolerance * np.maximum(a.scale, b.scale)[:, None]
+
+
+def expectation(probability: Array, worth: Array, groups: Array) -> Array:
+    """Return the expectation of ``worth`` over each group of edges."""
+    if len(groups) == len(worth):  # every action has one outcome
+        return worth
+    return np.add.reduceat(probability * worth, groups)
+
+
+def largest(sizes: Array, groups: Array) -> Array:
+    """Return the largest of ``sizes`` in each group of edges."""
+    return np.maximum.reduceat(sizes, groups)

@@ -1,0 +1,243 @@
+"""Proof or counterexample: does a bonus, converted so, keep the optimal actions of a finite MDP?"""
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pbim.errors import InputError, InputTypeError, RepaymentWarning
+from pbim.shaping import Shaping
+from pbim.verification._numbers import NotExact, Number, exactly, is_number
+from pbim.verification.fold import as_fold, is_folding, name_of, sees_future
+from pbim.verification.future import FutureVerdict, judge as judge_episodes
+from pbim.verification.induction import compare, optimal_sets, original_values, shaped_values
+from pbim.verification.mdp import FiniteMDP
+from pbim.verification.report import Counterexample, Report
+from pbim.verification.story import CausalVerdict
+from pbim.verification.tree import Advance, Growing
+
+LIMIT = 2_000_000
+TOLERANCE = 1e-9
+FLOAT_COST, EXACT_COST = (5e-6, 400), (6e-5, 900)
+"""Seconds and bytes one history takes, with a cheap bonus."""
+
+
+def verify(
+    mdp: FiniteMDP,
+    *,
+    intrinsic: Any,
+    shaping: Shaping,
+    horizon: int | None = None,
+    mean: Number = 0,
+    exact: bool | None = None,
+    tolerance: float = TOLERANCE,
+    limit: int = LIMIT,
+    progress: bool | None = None,
+) -> Report:
+    """Return whether the optimal actions are the same, with and without the bonus, at every reachable history.
+
+    ``intrinsic`` is a function of the history ``(s_0, a_0, s_1, ..., a_t, s_{t+1})`` that returns the bonus of step t;
+    :mod:`pbim.verification.fold` names two more kinds. Episodes end in terminal states and after ``horizon`` steps
+    (which may be left out when every episode ends by itself). F-bar is the constant ``mean``. Values are discounted by
+    ``mdp.gamma``; a conversion with another gamma is judged as it is. With ``exact=None`` rational arithmetic is used
+    when all numbers allow it, else floats within ``tolerance``. More than ``limit`` histories are refused beforehand.
+
+    >>> from fractions import Fraction
+    >>> import pbim
+    >>> mdp = FiniteMDP(transition=[[[0, 1], [1, 0]], [[0, 1], [0, 1]]], reward=[[[0, 1], [0, 0]], [[0, 0], [0, 0]]],
+    ...     initial=[1, 0], terminal=[False, True], gamma=Fraction(9, 10), actions=("go", "wait"))
+    >>> stays = lambda history: int(history[-1] == 0)  # pays for not reaching the goal
+    >>> verify(mdp, intrinsic=stays, shaping=pbim.Raw(), horizon=4).counterexample.shaped_actions
+    (1,)
+    >>> verify(mdp, intrinsic=stays, shaping=pbim.PBIM(gamma=Fraction(9, 10)), horizon=4).preserved
+    True
+    """
+    began = time.perf_counter()
+    _check_kind("mdp", mdp, FiniteMDP, "build one with pbim.FiniteMDP(...) or FiniteMDP.from_toy_text(env, gamma=...)")
+    _check_kind("shaping", shaping, Shaping, "pass a conversion such as pbim.PBIM(gamma=...)")
+    if not is_number(mean):
+        raise InputTypeError(f"mean must be a finite number, received {mean!r}: it stands for F-bar, 0 by default")
+    horizon = _horizon(mdp, horizon)
+    _check_estimate(mdp, horizon, limit, merging=is_folding(intrinsic), exact=exact is not False)
+    notes = list(_gamma_notes(mdp, shaping))
+    with _progress(progress, mdp.count_histories(horizon)) as advance:
+        run = (mdp, intrinsic, shaping, horizon, mean, limit, tolerance, advance)
+        try:
+            found = None if exact is False else _judge(*run, exact=True)
+        except NotExact as reason:
+            if exact:
+                raise InputError(
+                    f"exact=True needs rational numbers, and {reason}: pass Fractions, or leave exact out"
+                ) from None
+            notes.append(f"floats were used because {reason}")
+            found = None
+        exact = found is not None
+        found = found or _judge(*run, exact=False)
+    counterexample = _counterexample(mdp, found, tolerance, name_of(intrinsic), _titled(shaping))
+    return Report(
+        preserved=counterexample is None,
+        counterexample=counterexample,
+        assumption1=found.assumption,
+        histories=mdp.count_histories(horizon),
+        expanded=found.tree.expanded,
+        exact=exact,
+        tolerance=0.0 if exact else tolerance,
+        horizon=horizon,
+        elapsed=time.perf_counter() - began,
+        bonus_name=name_of(intrinsic),
+        shaping_name=_titled(shaping),
+        notes=tuple(notes),
+    )
+
+
+def _judge(
+    mdp: FiniteMDP,
+    intrinsic: Any,
+    shaping: Shaping,
+    horizon: int,
+    mean: Number,
+    limit: int,
+    tolerance: float,
+    advance: Advance,
+    *,
+    exact: bool,
+) -> CausalVerdict | FutureVerdict:
+    """Return the values of both problems in one arithmetic; ``NotExact`` when rational numbers do not reach."""
+    gamma, links = mdp.gamma_as(exact), mdp.links_as(exact)
+    frozen = _frozen(shaping, mean, exact)
+    original = original_values(links, mdp.num_actions, horizon, gamma)
+    if sees_future(intrinsic):
+        return judge_episodes(mdp, links, intrinsic, frozen, horizon, original, gamma, tolerance, advance, exact=exact)
+    tree = Growing(
+        mdp=mdp,
+        links=links,
+        bonus=as_fold(intrinsic),
+        shaping=frozen,
+        horizon=horizon,
+        exact=exact,
+        merging=is_folding(intrinsic),
+        limit=limit,
+        advance=advance,
+    ).grow()
+    verdicts = compare(tree, original, shaped_values(tree, mdp.num_actions, gamma), tolerance)
+    return CausalVerdict(tree=tree, verdicts=verdicts, gamma=gamma)
+
+
+def _frozen(shaping: Shaping, mean: Number, exact: bool) -> Any:
+    """Return the conversion with a constant F-bar, and with exact parameters where they are wanted."""
+    number = exactly(mean) if exact else mean
+    if number is None:
+        raise NotExact(f"mean is the float {mean!r}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepaymentWarning)
+        frozen: Any = shaping.frozen(number)
+        if not exact or not is_dataclass(frozen) or isinstance(frozen, type):
+            return frozen
+        changes: dict[str, Number] = {}
+        for field in fields(frozen):
+            value = getattr(frozen, field.name)
+            if isinstance(value, float | np.floating):
+                changes[field.name] = exactly(value)
+                if changes[field.name] is None:
+                    raise NotExact(f"{type(shaping).__name__}.{field.name} is the float {value!r}")
+        return replace(frozen, **changes) if changes else frozen
+
+
+def _counterexample(
+    mdp: FiniteMDP, found: CausalVerdict | FutureVerdict, tolerance: float, bonus: str, shaping: str
+) -> Counterexample | None:
+    where = found.verdicts.first()
+    if where is None:
+        return None
+    depth, node = where
+    here = (found.verdicts.original[depth], found.verdicts.shaped[depth])
+    original, shaped = (tuple(np.flatnonzero(best[node]).tolist()) for best in optimal_sets(*here, tolerance))
+    added = [action for action in shaped if action not in original]
+    original_course, shaped_course = found.courses(depth, node, (original[0], (added or shaped)[0]))
+    return Counterexample(
+        history=found.tree.history(depth, node),
+        step=depth,
+        original_actions=original,
+        shaped_actions=shaped,
+        original_values=tuple(here[0].actions[node].tolist()),
+        shaped_values=tuple(here[1].actions[node].tolist()),
+        original_course=original_course,
+        shaped_course=shaped_course,
+        certain=bool((found.tree.links.probability == 1).all()),
+        bonus_name=bonus,
+        shaping_name=shaping,
+        mdp=mdp,
+    )
+
+
+def _check_kind(name: str, value: Any, kind: type, way_out: str) -> None:
+    if not isinstance(value, kind):
+        raise InputTypeError(f"{name} must be a {kind.__name__}, received {type(value).__name__}: {way_out}")
+
+
+def _horizon(mdp: FiniteMDP, horizon: int | None) -> int:
+    if horizon is None:
+        horizon = mdp.longest_episode()
+        if horizon is None:
+            raise InputError(
+                "horizon must be given, received None: this MDP has episodes that never end, "
+                "so say after how many steps they are cut off"
+            )
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise InputError(f"horizon must be a whole number of at least 1, received {horizon!r}: pass a number of steps")
+    return int(horizon)
+
+
+def _check_estimate(mdp: FiniteMDP, horizon: int, limit: int, *, merging: bool, exact: bool) -> None:
+    """Stop before expanding what is known to be too much; merging is only known while expanding."""
+    sizes = np.cumsum(np.array(mdp.growth(horizon), dtype=object))
+    if sizes[-1] <= limit or merging:
+        return
+    fits = int(np.flatnonzero(sizes <= limit)[-1]) if sizes[0] <= limit else 0
+    seconds, size = (float(sizes[-1]) * cost for cost in (EXACT_COST if exact else FLOAT_COST))
+    advice = f"horizon={fits} fits ({sizes[fits]:,} histories)" if fits else "give it fewer start states"
+    raise InputError(
+        f"limit must cover all histories, received {limit:,}, and {horizon} steps make {_rough(sizes[-1])} histories "
+        f"(about {_rough(seconds)} seconds and {_rough(size / 1e9)} GB): {advice}, or raise limit, or write the bonus "
+        "as a pbim.verification.Fold, which lets equal histories merge"
+    )
+
+
+def _rough(number: Number) -> str:
+    return f"{int(number):,}" if 10 <= number < 1e12 else f"{float(number):.2g}"
+
+
+def _gamma_notes(mdp: FiniteMDP, shaping: Shaping) -> Iterator[str]:
+    gamma = getattr(shaping, "gamma", None)
+    if gamma is None:
+        return
+    given, own = exactly(gamma), exactly(mdp.gamma)
+    if given != own if given and own else float(gamma) != float(mdp.gamma):
+        yield (
+            f"the conversion's gamma ({gamma}) is not the task's ({mdp.gamma}): what is paid out and what is taken "
+            "back are then discounted differently and need not cancel; give both the learner's gamma"
+        )
+
+
+def _titled(shaping: Shaping) -> str:
+    return type(shaping).__name__
+
+
+@contextmanager
+def _progress(wanted: bool | None, total: int) -> Iterator[Advance]:
+    """Yield a function to report progress to: a bar on a terminal, else nothing."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("histories"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("histories", total=float(total))
+        yield lambda count: bar.advance(task, count)
