@@ -133,7 +133,7 @@ class Growing:
             alive = np.flatnonzero(~level.ended)
             paid, memories = gather(paid, alive, len(level.node)), [memories[edge] for edge in alive.tolist()]
             state, came = follow(level, self.links)
-            if self.merging:
+            if self.merging and len(state):
                 number, kept = merged(state, memories, paid)
                 state, came, memories = state[kept], came[kept], [memories[index] for index in kept.tolist()]
                 paid = gather(paid, kept, len(number))
@@ -231,12 +231,12 @@ def merged(state: Array, memories: list[Any], paid: State) -> tuple[Array, Array
 def _lanes(state: State, size: int) -> list[Array]:
     if isinstance(state, tuple):
         return [leaf for part in state for leaf in _lanes(part, size)]
-    return [state] if is_lane(state, size) else []
+    return [state] if is_lane(state, size) and state.size else []
 
 
 def _column(leaf: Array) -> list[Any]:
     """Return one hashable entry an environment."""
-    rows = leaf.reshape(-1, leaf.shape[-1]) if leaf.ndim != 1 else leaf[None]
+    rows = leaf.reshape(-1, leaf.shape[-1])
     if leaf.dtype == object:
         rows = np.frompyfunc(lambda value: value.as_integer_ratio(), 1, 1)(rows)
     return list(zip(*rows.tolist(), strict=True))
