@@ -57,7 +57,7 @@ def home(mdp: FiniteMDP, alpha: Number) -> Fold:
 def alive(mdp: FiniteMDP, alpha: Number) -> Fold:
     """Return alpha for every step."""
     del mdp
-    return Fold(start=lambda state: (), step=lambda memory, action, state: ((), alpha), name="alive")  # noqa: ARG005
+    return _of_arrival(lambda _: alpha, "alive")
 
 
 def surprise(mdp: FiniteMDP, alpha: Number) -> Fold:
@@ -72,7 +72,17 @@ def surprise(mdp: FiniteMDP, alpha: Number) -> Fold:
 def closeness(mdp: FiniteMDP, alpha: Number) -> Fold:
     """Return alpha / (1 + steps to the best-paid ending), a potential of states: made for the conversion ``pbrs``."""
     steps = _distances(mdp)
-    return Fold(start=lambda state: (), step=lambda memory, action, state: ((), alpha / (1 + steps[state])), name="closeness")  # noqa: ARG005, E501
+    return _of_arrival(lambda state: alpha / (1 + steps[state]), "closeness")
+
+
+def _of_arrival(bonus: Callable[[int], Number], name: str) -> Fold:
+    """Return a bonus of the state arrived at, which remembers nothing."""
+
+    def step(memory: tuple[()], action: int, state: int) -> tuple[tuple[()], Number]:
+        del action
+        return memory, bonus(state)
+
+    return Fold(start=lambda _: (), step=step, name=name)
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,12 @@ class HindsightCount:
     def __call__(self, episode: History, step: int) -> Number:
         """Return the bonus of ``step``."""
         return self.alpha / episode[::2].count(episode[2 * step + 2])
+
+
+def hindsight_count(mdp: FiniteMDP, alpha: Number) -> HindsightCount:
+    """Return the count bonus that is computed after the episode."""
+    del mdp
+    return HindsightCount(alpha)
 
 
 @dataclass(frozen=True)
@@ -150,9 +166,7 @@ BONUSES: dict[str, NamedBonus] = {
     "alive": NamedBonus("alpha every step: why finish at all", alive),
     "surprise": NamedBonus("alpha * (1 - p) of what happened: in love with noise", surprise),
     "closeness": NamedBonus("alpha / (1 + steps to the goal), a potential: use it with pbrs", closeness),
-    "hindsight-count": NamedBonus(
-        "count computed when the episode is over: breaks Assumption 1", lambda mdp, alpha: HindsightCount(alpha)
-    ),
+    "hindsight-count": NamedBonus("count computed when the episode is over: breaks Assumption 1", hindsight_count),
     "empowerment": NamedBonus("how much the next action decides: breaks Assumption 1", Empowerment),
 }
 """The bonuses of the gallery by name."""

@@ -22,15 +22,19 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Both problems' values on every level, and the histories of each level whose optimal sets differ."""
+    """Both problems' values on every level, and the histories of each level whose optimal sets differ.
+
+    ``costly`` are those where an action that loses return in the task is optimal in the shaped problem.
+    """
 
     original: tuple[Values, ...]
     shaped: tuple[Values, ...]
     differing: tuple[Array, ...]
+    costly: tuple[Array, ...]
 
-    def first(self) -> tuple[int, int] | None:
+    def first(self, *, costly: bool = False) -> tuple[int, int] | None:
         """Return (level, history) of the shortest, then lexicographically first, difference."""
-        for depth, nodes in enumerate(self.differing):
+        for depth, nodes in enumerate(self.costly if costly else self.differing):
             if len(nodes):
                 return depth, int(nodes[0])
         return None
@@ -82,8 +86,13 @@ def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...]
         Values(values.actions[level.state], values.scale[level.state])
         for level, values in zip(tree.levels, original, strict=False)
     )
-    differing = tuple(np.flatnonzero(differ(a, b, tolerance).any(axis=1)) for a, b in zip(here, shaped, strict=True))
-    return Verdicts(here, shaped, differing)
+    lost, won = zip(*(disagreement(a, b, tolerance) for a, b in zip(here, shaped, strict=True)), strict=True)
+    return Verdicts(
+        original=here,
+        shaped=shaped,
+        differing=tuple(np.flatnonzero((a | b).any(axis=1)) for a, b in zip(lost, won, strict=True)),
+        costly=tuple(np.flatnonzero(b.any(axis=1)) for b in won),
+    )
 
 
 def optimal_sets(a: Values, b: Values, tolerance: float) -> tuple[Array, Array]:
@@ -93,16 +102,16 @@ def optimal_sets(a: Values, b: Values, tolerance: float) -> tuple[Array, Array]:
     return best_a, best_b
 
 
-def differ(a: Values, b: Values, tolerance: float) -> Array:
-    """Return for which actions (n, A) the two problems disagree.
+def disagreement(original: Values, shaped: Values, tolerance: float) -> tuple[Array, Array]:
+    """Return which actions (n, A) are optimal in the original problem only, and which in the shaped problem only.
 
     In floating point an action must be best in one problem and *clearly* not in the other (beyond twice the
     tolerance), with one tolerance for both problems: that of the larger numbers.
     """
-    slack = CLEARLY * _slack(a, b, tolerance)
-    best_a, best_b = optimal_sets(a, b, tolerance)
-    worse_a, worse_b = (np.asarray(_gap(values) > slack, dtype=bool) for values in (a, b))
-    return (best_a & worse_b) | (best_b & worse_a)
+    slack = CLEARLY * _slack(original, shaped, tolerance)
+    before, after = optimal_sets(original, shaped, tolerance)
+    worse_before, worse_after = (np.asarray(_gap(values) > slack, dtype=bool) for values in (original, shaped))
+    return before & worse_after, after & worse_before
 
 
 def _gap(values: Values) -> Array:

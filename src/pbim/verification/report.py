@@ -84,7 +84,8 @@ class Counterexample:
             + (f"ahead by {shown(won)}" if won > 0 else "level")
             + f" ({shown(self.shaped_values[chosen])} against {shown(self.shaped_values[best])}): "
             + self._bribe()
-            + " An agent that learns the shaped reward perfectly does the wrong thing, however long it trains."
+            + f" An agent that learns the shaped reward perfectly {'does' if won > 0 else 'may do'} the wrong thing, "
+            "however long it trains."
         )
 
     def _bribe(self) -> str:
@@ -159,10 +160,13 @@ class Report:
     ``preserved``: the optimal actions are the same at every reachable history of at most ``horizon`` steps.
     ``histories`` counts those, ``expanded`` the ones built after merging equals; ``exact`` says whether rational
     arithmetic was used, and ``tolerance`` up to which relative difference floats count as equal (0 when exact).
+    ``counterexample`` is a shortest history with other optimal actions, ``costly`` a shortest one where following the
+    bonus also loses return in the task (a broken tie does not).
     """
 
     preserved: bool
     counterexample: Counterexample | None
+    costly: Counterexample | None
     assumption1: Assumption1
     histories: int
     expanded: int
@@ -185,14 +189,25 @@ class Report:
         arithmetic = "exactly, in rational arithmetic" if self.exact else f"in floats, equal within {self.tolerance:g}"
         merged = "" if self.expanded == self.histories else f" ({self.expanded:,} after merging equal ones)"
         tail = f"Checked {self.histories:,} histories{merged} {arithmetic}, in {self.elapsed:.2g} s."
-        parts = [head, None if self.counterexample is None else str(self.counterexample), str(self.assumption1)]
+        parts = [head, self._told(), str(self.assumption1)]
         return "\n\n".join(part for part in [*parts, *(f"Note: {note}" for note in self.notes), tail] if part)
+
+    def _told(self) -> str:
+        """Return the counterexample, and what it costs if that one costs nothing."""
+        if self.counterexample is None:
+            return ""
+        if self.costly is None:
+            return f"{self.counterexample}\n\nOnly ties change: no history was found where it costs the task anything."
+        if self.costly.history == self.counterexample.history:
+            return str(self.counterexample)
+        return f"{self.counterexample}\n\nA shortest history where it also costs the task some return:\n\n{self.costly}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; exact numbers appear as floats and, beside them, as strings such as "9/10"."""
         return {
             "preserved": self.preserved,
             "counterexample": None if self.counterexample is None else self.counterexample.to_dict(),
+            "costly": None if self.costly is None else self.costly.to_dict(),
             "assumption1": self.assumption1.to_dict(),
             "histories": self.histories,
             "expanded": self.expanded,

@@ -78,10 +78,14 @@ def verify(
             found = None
         exact = found is not None
         found = found or _judge(*run, exact=False)
-    counterexample = _counterexample(mdp, found, tolerance, name_of(intrinsic), _titled(shaping))
+    shortest, costly = (
+        _counterexample(mdp, found, where, tolerance, name_of(intrinsic), type(shaping).__name__)
+        for where in (found.verdicts.first(), found.verdicts.first(costly=True))
+    )
     return Report(
-        preserved=counterexample is None,
-        counterexample=counterexample,
+        preserved=shortest is None,
+        counterexample=shortest,
+        costly=costly,
         assumption1=found.assumption,
         histories=mdp.count_histories(horizon),
         expanded=found.tree.expanded,
@@ -90,7 +94,7 @@ def verify(
         horizon=horizon,
         elapsed=time.perf_counter() - began,
         bonus_name=name_of(intrinsic),
-        shaping_name=_titled(shaping),
+        shaping_name=type(shaping).__name__,
         notes=tuple(notes),
     )
 
@@ -149,9 +153,13 @@ def _frozen(shaping: Shaping, mean: Number, exact: bool) -> Any:
 
 
 def _counterexample(
-    mdp: FiniteMDP, found: CausalVerdict | FutureVerdict, tolerance: float, bonus: str, shaping: str
+    mdp: FiniteMDP,
+    found: CausalVerdict | FutureVerdict,
+    where: tuple[int, int] | None,
+    tolerance: float,
+    bonus: str,
+    shaping: str,
 ) -> Counterexample | None:
-    where = found.verdicts.first()
     if where is None:
         return None
     depth, node = where
@@ -222,10 +230,6 @@ def _gamma_notes(mdp: FiniteMDP, shaping: Shaping) -> Iterator[str]:
             f"the conversion's gamma ({gamma}) is not the task's ({mdp.gamma}): what is paid out and what is taken "
             "back are then discounted differently and need not cancel; give both the learner's gamma"
         )
-
-
-def _titled(shaping: Shaping) -> str:
-    return type(shaping).__name__
 
 
 @contextmanager

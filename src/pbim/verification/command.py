@@ -1,0 +1,265 @@
+"""The commands ``pbim verify`` and ``pbim procrastination``: arguments as data, and ``run(arguments) -> code``."""
+
+import difflib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from pbim.errors import InputError
+from pbim.shaping import GRM, PBIM, PBRS, PIES, Geometric, LookBack, NoBonus, Raw, Shaping
+from pbim.verification._numbers import parse, shown
+from pbim.verification.bonuses import BONUSES
+from pbim.verification.gallery import MDPS
+from pbim.verification.mdp import FiniteMDP
+from pbim.verification.mistakes import FlippedPBIM, UnsettledPBRS
+from pbim.verification.picture import draw
+from pbim.verification.procrastination import procrastination_map, stalling_gain, visits_worth_stalling
+from pbim.verification.verifier import LIMIT, verify
+
+PRESERVED, NOT_PRESERVED, BAD_INPUT = 0, 1, 2
+GYM_GAMMA, GYM_ALPHA, GYM_HISTORIES = Fraction(9, 10), Fraction(1, 5), 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Does a bonus change what is optimal? Exit code 0: preserved, 1: not preserved, 2: bad input."""
+
+    env: str = "corridor"
+    """A world of the gallery, or a Gymnasium toy-text id such as FrozenLake-v1."""
+    intrinsic: str = "count"
+    """A bonus of the gallery."""
+    shaping: str = "pbim"
+    """A conversion."""
+    gamma: str | None = None
+    """The task's discount, as 0.95 or 19/20 (default: the world's own)."""
+    shaping_gamma: str | None = None
+    """The conversion's discount, if it is not the task's."""
+    alpha: str | None = None
+    """The bonus coefficient (default: one that shows what the world teaches)."""
+    horizon: int | None = None
+    """The number of steps after which episodes are cut off."""
+    rate: str = "1/10"
+    """The share of the ledger that the conversion 'geometric' repays each step."""
+    delay: int = 1
+    """After how many steps the conversion 'grm' repays."""
+    mean: str = "0"
+    """F-bar, the mean that centring conversions subtract."""
+    exact: bool = False
+    """Insist on rational arithmetic (it is used anyway where all numbers allow it)."""
+    float_: Annotated[bool, tyro.conf.arg(name="float")] = False
+    """Use floating point."""
+    limit: int = LIMIT
+    """Refuse to expand more histories than this."""
+    picture: Path | None = None
+    """Draw the counterexample into this file (grid worlds)."""
+    json: bool = False
+    """Print JSON for machines."""
+    list_: Annotated[bool, tyro.conf.arg(name="list")] = False
+    """Show the worlds, bonuses and conversions to choose from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Procrastination:
+    """Does it pay to stall on a tile before finishing? The inequality of the paper's appendix."""
+
+    alpha: str = "0.02"
+    """The bonus coefficient."""
+    gamma: str = "0.995"
+    """The discount."""
+    n: int = 1
+    """Visits of the tile so far, the present one included."""
+    t: int = 1
+    """Steps to stall."""
+    map: Path | None = None
+    """Draw the map over (alpha, gamma) into this file."""
+    json: bool = False
+    """Print JSON for machines."""
+
+
+@dataclass(frozen=True)
+class NamedShaping:
+    """A conversion by name: its class, the arguments it takes from the command line, and those it always gets."""
+
+    kind: type[Shaping]
+    takes: tuple[str, ...] = ("gamma",)
+    fixed: tuple[tuple[str, Any], ...] = ()
+    remark: str = ""
+
+    @property
+    def summary(self) -> str:
+        """Return what the conversion does."""
+        return f"{self.kind.summary}{self.remark}"
+
+    def make(self, gamma: Any, args: Verify) -> Shaping:
+        """Return the conversion that the arguments ask for."""
+        given = {"gamma": gamma, "delay": args.delay, "rate": _number("rate", args.rate)}
+        return self.kind(**{name: given[name] for name in self.takes}, **dict(self.fixed))
+
+
+SHAPINGS: dict[str, NamedShaping] = {
+    "raw": NamedShaping(Raw, takes=()),
+    "none": NamedShaping(NoBonus, takes=()),
+    "pbim": NamedShaping(PBIM, remark=" (centred, Eq. 34)"),
+    "pbim-no-norm": NamedShaping(PBIM, fixed=(("normalize", False),), remark=" (not centred, Eq. 30)"),
+    "grm": NamedShaping(GRM, takes=("gamma", "delay")),
+    "geometric": NamedShaping(Geometric, takes=("gamma", "rate")),
+    "pbrs": NamedShaping(PBRS),
+    "look-back": NamedShaping(LookBack),
+    "pies": NamedShaping(PIES, takes=(), fixed=(("decay_steps", 100_000),), remark=" (judged before it falls)"),
+    "unsettled-pbrs": NamedShaping(UnsettledPBRS),
+    "flipped-pbim": NamedShaping(FlippedPBIM),
+}
+"""The conversions that ``pbim verify`` knows by name."""
+
+
+def run(args: Verify) -> int:
+    """Run ``pbim verify`` and return its exit code."""
+    if args.list_:
+        print(listing(as_json=args.json))
+        return PRESERVED
+    try:
+        return _judge(args)
+    except InputError as error:
+        return _refuse(error, as_json=args.json)
+
+
+def run_procrastination(args: Procrastination) -> int:
+    """Run ``pbim procrastination``: exit code 1 when stalling pays, 0 when it does not, 2 for bad input."""
+    try:
+        alpha, gamma = _number("alpha", args.alpha), _number("gamma", args.gamma)
+        gain = stalling_gain(alpha, gamma, args.n, args.t)
+        if args.map is not None:
+            _save(procrastination_map, args.map)
+    except InputError as error:
+        return _refuse(error, as_json=args.json)
+    visits = visits_worth_stalling(alpha, gamma)
+    if args.json:
+        data = {"alpha": float(alpha), "gamma": float(gamma), "n": args.n, "t": args.t}
+        print(json.dumps({**data, "pays": gain > 0, "gain": float(gain), "visits": visits if gamma < 1 else None}))
+    else:
+        print(
+            f"Stalling {args.t} step(s) on a tile visited {args.n} time(s) {'pays' if gain > 0 else 'does not pay'} "
+            f"with alpha={shown(alpha)}, gamma={shown(gamma)}: bonus won minus return lost is {shown(gain)}.\n"
+            + (
+                f"One more step pays up to visit {visits:g} of a tile."
+                if visits
+                else "It never pays at these settings."
+            )
+        )
+    return NOT_PRESERVED if gain > 0 else PRESERVED
+
+
+def listing(*, as_json: bool = False) -> str:
+    """Return the worlds, bonuses and conversions with what each teaches."""
+    parts = {
+        "env": {name: world.teaches for name, world in MDPS.items()},
+        "intrinsic": {name: bonus.teaches for name, bonus in BONUSES.items()},
+        "shaping": {name: shaping.summary for name, shaping in SHAPINGS.items()},
+    }
+    if as_json:
+        return json.dumps(parts)
+    lines = []
+    for flag, entries in parts.items():
+        lines += [f"--{flag}", *(f"  {name:<16} {text}" for name, text in entries.items()), ""]
+    return "\n".join([*lines, "Gymnasium's toy-text environments work too: --env FrozenLake-v1 --horizon 4"])
+
+
+def _judge(args: Verify) -> int:
+    if args.exact and args.float_:
+        raise InputError("--exact and --float exclude each other, received both: leave one out")
+    mdp, alpha, horizon = _problem(args)
+    if args.picture is not None and mdp.cells is None:
+        raise InputError(f"--picture needs a grid world, received {args.env!r}: choose corridor, two-goals or cliff")
+    gamma = mdp.gamma if args.shaping_gamma is None else _number("shaping-gamma", args.shaping_gamma)
+    report = verify(
+        mdp,
+        intrinsic=_known("intrinsic", args.intrinsic, BONUSES).make(mdp, alpha),
+        shaping=_known("shaping", args.shaping, SHAPINGS).make(gamma, args),
+        horizon=horizon,
+        mean=_number("mean", args.mean),
+        exact=True if args.exact else False if args.float_ else None,
+        limit=args.limit,
+    )
+    counterexample = report.counterexample
+    if args.picture is not None and counterexample is None:
+        print(f"pbim: nothing to draw into {args.picture}, as nothing changed", file=sys.stderr)
+    elif args.picture is not None and counterexample is not None:
+        _save(lambda path: draw(counterexample, path), args.picture)
+    if args.json:
+        chosen = {"env": args.env, "gamma": str(mdp.gamma), "alpha": str(alpha)}
+        print(json.dumps({**chosen, **report.to_dict()}))
+    else:
+        print(f"{args.env}, gamma = {shown(mdp.gamma)}, alpha = {shown(alpha)}, episodes of at most {horizon} steps\n")
+        print(report)
+    return PRESERVED if report.preserved else NOT_PRESERVED
+
+
+def _problem(args: Verify) -> tuple[FiniteMDP, Any, int | None]:
+    """Return the MDP, the bonus coefficient and the horizon that the arguments ask for."""
+    gamma = None if args.gamma is None else _number("gamma", args.gamma)
+    alpha = None if args.alpha is None else _number("alpha", args.alpha)
+    if re.search(r"-v\d+$", args.env):
+        mdp = _toy_text(args.env, GYM_GAMMA if gamma is None else gamma)
+        fits = max((steps for steps in range(1, 9) if mdp.count_histories(steps) <= GYM_HISTORIES), default=1)
+        return mdp, GYM_ALPHA if alpha is None else alpha, fits if args.horizon is None else args.horizon
+    world = _known("env", args.env, MDPS)
+    mdp = world.make(world.gamma if gamma is None else gamma)
+    return mdp, world.alpha if alpha is None else alpha, world.horizon if args.horizon is None else args.horizon
+
+
+def _toy_text(name: str, gamma: Any) -> FiniteMDP:
+    try:
+        import gymnasium
+    except ImportError:
+        raise InputError(
+            f"env must be in the gallery when Gymnasium is missing, received {name!r}: install pbim[gymnasium]"
+        ) from None
+    try:
+        env = gymnasium.make(name)
+    except gymnasium.error.Error as error:
+        raise InputError(f"env must be a registered environment, received {name!r} ({error}): correct it") from None
+    return FiniteMDP.from_toy_text(env, gamma=gamma)
+
+
+def _known(flag: str, name: str, table: dict[str, Any]) -> Any:
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(name, table, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "see pbim verify --list"
+    raise InputError(f"--{flag} must be one of {_joined(table)}, received {name!r}: {hint}")
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _number(flag: str, text: str) -> Fraction:
+    try:
+        return parse(text)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--{flag} must be a number such as 0.9 or 9/10, received {text!r}: correct it") from None
+
+
+def _save(make: Callable[[Path], Any], path: Path) -> None:
+    try:
+        make(path)
+    except ImportError:
+        raise InputError(f"pictures need matplotlib, which is missing, for {path}: install pbim[plot]") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"a picture could not be written to {path} ({error}): choose another path") from None
+
+
+def _refuse(error: InputError, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps({"error": str(error)}))
+    print(f"pbim: {error}", file=sys.stderr)
+    return BAD_INPUT
