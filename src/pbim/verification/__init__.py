@@ -6,8 +6,15 @@ from pbim.verification.certificate import (
     CertificateState as CertificateState,
     residuals as residuals,
 )
+from pbim.verification.episodes import EpisodesReport as EpisodesReport, certify_episodes as certify_episodes
 from pbim.verification.fold import Fold as Fold
 from pbim.verification.mdp import FiniteMDP as FiniteMDP
+from pbim.verification.procrastination import (
+    procrastination_map as procrastination_map,
+    stalling_gain as stalling_gain,
+    stalling_pays as stalling_pays,
+    visits_worth_stalling as visits_worth_stalling,
+)
 from pbim.verification.report import (
     Assumption1 as Assumption1,
     Counterexample as Counterexample,

@@ -95,7 +95,7 @@ def procrastination_map(path: str | Path | None = None, *, most: float = 0.03, l
         visits = int(visits_worth_stalling(alpha, gamma))
         text = f"({alpha:g}, {gamma:g}): " + (f"up to {visits} visits" if visits else "never")
         axes.annotate(
-            text, (alpha, gamma), xytext=(0, 9 if above else -17), textcoords="offset points", ha="center", fontsize=9
+            text, (alpha, gamma), xytext=(-8, 9 if above else -17), textcoords="offset points", ha="center", fontsize=9
         )
     axes.set(xlabel="bonus coefficient alpha", ylabel="discount gamma", title="Where one more step on a tile pays")
     if path is not None:
