@@ -156,6 +156,7 @@ class Growing:
             after += [memory for memory, _ in pairs]
             values += [value for _, value in pairs]
             self.advance(len(pairs))
+        numbers = self._numbers(values, action, target)
         for edge in range(min(REPEATED, len(node))):
             again = step(memories[node[edge]], action[edge], target[edge])[1]
             if again != values[edge]:
@@ -163,7 +164,7 @@ class Growing:
                     f"intrinsic must be a function of the history alone, received {values[edge]!r} and then {again!r} "
                     f"for one step ({action[edge]} to state {target[edge]}): leave randomness and hidden state out"
                 )
-        return after, self._numbers(values, action, target)
+        return after, numbers
 
     def _numbers(self, values: list[Any], action: list[int], target: list[int]) -> Array:
         """Return the bonuses as an array of Fractions or floats."""

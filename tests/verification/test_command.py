@@ -1,0 +1,114 @@
+"""``pbim verify`` and ``pbim procrastination``: exit codes, words for newcomers, JSON for machines."""
+
+import json
+
+import pytest
+import tyro
+
+from pbim.verification.bonuses import BONUSES
+from pbim.verification.command import SHAPINGS, Procrastination, Verify, run, run_procrastination
+from pbim.verification.gallery import MDPS
+
+
+def pbim_verify(*arguments):
+    return run(tyro.cli(Verify, args=arguments))
+
+
+def test_the_counterexample_is_told_in_plain_words(capsys):
+    assert pbim_verify("--env", "corridor", "--intrinsic", "count", "--shaping", "raw") == 1
+    printed = capsys.readouterr().out
+    assert "NOT PRESERVED" in printed
+    assert "After 2 steps, in cell 2, the task alone calls right best." in printed
+    assert "the start -right-> cell 1 -right-> cell 2" in printed
+
+
+@pytest.mark.parametrize("shaping", ["pbim", "pbim-no-norm", "grm", "geometric", "pbrs", "look-back", "none"])
+def test_exact_conversions_exit_with_0(shaping, capsys):
+    assert pbim_verify("--shaping", shaping, "--delay", "2", "--rate", "0.3", "--mean", "1/3", "--exact") == 0
+    assert "exactly, in rational arithmetic" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shaping", ["raw", "pies", "unsettled-pbrs", "flipped-pbim"])
+def test_the_others_exit_with_1(shaping, capsys):
+    assert pbim_verify("--shaping", shaping, "--float") == 1
+    assert "in floats" in capsys.readouterr().out
+
+
+def test_json_is_one_object(capsys):
+    assert pbim_verify("--shaping", "raw", "--json", "--gamma", "0.9", "--alpha", "1/2", "--horizon", "5") == 1
+    data = json.loads(capsys.readouterr().out)
+    assert (data["env"], data["gamma"], data["alpha"], data["horizon"]) == ("corridor", "9/10", "1/2", 5)
+    assert data["preserved"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--env", "coridor"), "did you mean 'corridor'?"),
+        (("--intrinsic", "cuont"), "did you mean 'count'?"),
+        (("--shaping", "pbmi"), "did you mean 'pbim'?"),
+        (("--shaping", "zzzzzz"), "see pbim verify --list"),
+        (("--gamma", "high"), "--gamma must be a number"),
+        (("--gamma", "1/0"), "--gamma must be a number"),
+        (("--gamma", "2"), "gamma must be in (0, 1]"),
+        (("--horizon", "0"), "horizon must be"),
+        (("--exact", "--float"), "exclude each other"),
+        (("--env", "noisy-tv", "--shaping", "raw", "--picture", "x.png"), "--picture needs a grid world"),
+        (("--intrinsic", "hindsight-count", "--horizon", "40"), "limit must cover"),
+        (("--env", "NoSuchThing-v1"), "env must be a registered environment"),
+        (("--env", "CartPole-v1"), "only environments with a table"),
+    ],
+)
+def test_bad_input_exits_with_2_and_one_sentence(arguments, words, capsys):
+    assert pbim_verify(*arguments) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert pbim_verify(*arguments, "--json") == 2
+    assert words in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_the_list_names_everything(capsys):
+    assert pbim_verify("--list") == 0
+    printed = capsys.readouterr().out
+    for name in (*MDPS, *BONUSES, *SHAPINGS):
+        assert f"  {name} " in printed
+    assert pbim_verify("--list", "--json") == 0
+    assert set(json.loads(capsys.readouterr().out)["shaping"]) == set(SHAPINGS)
+
+
+def test_a_gamma_that_does_not_match_is_named(capsys):
+    assert pbim_verify("--shaping-gamma", "0.5") == 1
+    assert "the conversion's gamma (1/2) is not the task's (19/20)" in capsys.readouterr().out
+
+
+def test_gymnasium_environments_work(capsys):
+    assert pbim_verify("--env", "FrozenLake-v1", "--horizon", "3") == 0
+    assert pbim_verify("--env", "CliffWalking-v1", "--shaping", "raw") == 1
+    assert "exactly" in capsys.readouterr().out
+
+
+def test_pictures_are_written(tmp_path, capsys):
+    path = tmp_path / "cliff.png"
+    assert pbim_verify("--env", "cliff", "--shaping", "raw", "--picture", str(path)) == 1
+    assert path.stat().st_size > 5_000
+    assert pbim_verify("--env", "cliff", "--picture", str(tmp_path / "none.png")) == 0
+    assert "nothing to draw" in capsys.readouterr().err
+    assert pbim_verify("--env", "cliff", "--shaping", "raw", "--picture", str(tmp_path / "no" / "x.png")) == 2
+    assert pbim_verify("--env", "cliff", "--shaping", "raw", "--picture", str(tmp_path / "x.nonsense")) == 2
+
+
+def test_procrastination(tmp_path, capsys):
+    def command(*arguments):
+        return run_procrastination(tyro.cli(Procrastination, args=arguments))
+
+    assert command("--alpha", "0.005", "--gamma", "0.99") == 0
+    assert "never pays" in capsys.readouterr().out
+    assert command("--alpha", "0.025", "--gamma", "0.995", "--json", "--map", str(tmp_path / "map.png")) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["pays"] is True
+    assert data["gain"] == pytest.approx(0.0075)
+    assert data["visits"] == 3
+    assert (tmp_path / "map.png").exists()
+    assert command("--n", "-1") == 2

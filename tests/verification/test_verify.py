@@ -1,0 +1,247 @@
+"""What ``pbim.verify`` says, refuses and reports."""
+
+import json
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import pbim
+from pbim.errors import InputError, InputTypeError
+from pbim.shaping import Guarantee, Level, Shaping
+from pbim.verification import FiniteMDP, Fold, verify
+from pbim.verification.bonuses import alive, closeness, count
+from pbim.verification.gallery import corridor, grid
+from pbim.verification.mistakes import FlippedPBIM, UnsettledPBRS
+
+GAMMA, ALPHA = Fraction(19, 20), Fraction(1, 5)
+LEFT, RIGHT, WAIT = 0, 1, 2
+
+
+@pytest.fixture
+def hall():
+    return corridor(GAMMA)
+
+
+def counting(history):
+    return ALPHA / history[::2].count(history[-1])
+
+
+def test_a_raw_count_makes_the_agent_stall_before_the_goal(hall):
+    report = verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=8)
+    found = report.counterexample
+    assert not report.preserved
+    assert report.exact
+    assert found.history == (0, RIGHT, 1, RIGHT, 2)
+    assert found.step == 2
+    assert found.original_actions == (RIGHT,)
+    assert found.shaped_actions == (WAIT,)
+    assert found.original_values == (Fraction(361, 400), 1, Fraction(19, 20))
+    assert found.shaped_values[RIGHT] == 1 + ALPHA  # the goal's own first visit
+    assert len(found.shaped_course.history) > len(found.original_course.history)
+    assert found.original_course.total == found.shaped_values[RIGHT]
+    assert found.shaped_course.total == found.shaped_values[WAIT]
+    assert found.shaped_course.task < found.original_course.task
+    assert report.costly == found
+    assert "wait is best instead" in found.why
+    assert "costs 0.05 of the task's return" in found.why
+
+
+@pytest.mark.parametrize(
+    "shaping",
+    [
+        pbim.PBIM(gamma=GAMMA),
+        pbim.PBIM(gamma=GAMMA, normalize=False),
+        pbim.GRM(gamma=GAMMA, delay=1),
+        pbim.GRM(gamma=GAMMA, delay=3),
+        pbim.Geometric(gamma=GAMMA, rate=Fraction(1, 10)),
+        pbim.Custom(gamma=GAMMA, repay=lambda memory, ledger, earned: (memory, ledger * earned)),
+        pbim.NoBonus(),
+    ],
+    ids=lambda shaping: type(shaping).__name__,
+)
+def test_exact_conversions_are_proven_on_the_same_problem(hall, shaping):
+    report = verify(hall, intrinsic=counting, shaping=shaping, horizon=8, mean=Fraction(1, 7))
+    assert report.preserved
+    assert report.exact
+    assert report.tolerance == 0
+    assert report.histories == hall.count_histories(8)
+    assert "PRESERVED" in str(report)
+
+
+def test_potentials_must_be_settled():
+    two = grid(["gS.G"], gamma=GAMMA, endings={"g": 1, "G": 1}, actions=("left", "right"))
+    bonus = closeness(two, 2)
+    assert verify(two, intrinsic=bonus, shaping=pbim.PBRS(gamma=GAMMA), horizon=4).preserved
+    far = Fold(start=lambda _: (), step=lambda _memory, _action, state: ((), state), name="far right")
+    report = verify(two, intrinsic=far, shaping=UnsettledPBRS(gamma=GAMMA), horizon=4)
+    assert report.counterexample.history == (1,)
+    assert report.counterexample.original_actions == (0,)
+    assert report.counterexample.shaped_actions == (1,)
+    assert report.costly is not None
+
+
+def test_a_settlement_of_the_wrong_sign_is_caught(hall):
+    report = verify(hall, intrinsic=counting, shaping=FlippedPBIM(gamma=GAMMA), horizon=6)
+    assert not report.preserved
+    assert report.costly is not None
+
+
+@pytest.mark.parametrize("other", [Fraction(1, 2), Fraction(99, 100)])
+def test_a_conversion_with_another_gamma_is_judged_and_named(hall, other):
+    report = verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=other), horizon=8)
+    assert not report.preserved
+    assert any("gamma" in note and str(other) in note for note in report.notes)
+    assert not verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=4).notes
+
+
+def test_a_float_gamma_matches_the_fraction_it_rounds(hall):
+    report = verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=0.95), horizon=4)
+    assert report.preserved
+    assert not report.exact
+    assert [note for note in report.notes if "0.95" in note and "floats were used" in note] == list(report.notes)
+
+
+def test_ties_are_compared_as_sets():
+    ring = grid(["G.S.G"], gamma=GAMMA, endings={"G": 1}, actions=("left", "right"))
+    lean = Fold(start=lambda _: (), step=lambda _memory, _action, state: ((), Fraction(state, 10**9)), name="lean")
+    report = verify(ring, intrinsic=lean, shaping=pbim.Raw(), horizon=4)
+    assert report.counterexample.history == (2,)
+    assert report.counterexample.original_actions == (0, 1)
+    assert report.counterexample.shaped_actions == (1,)
+    assert "A tie of the task is broken" in report.counterexample.why
+
+
+def test_only_ties_change_is_said_when_nothing_is_lost():
+    ring = grid(["G.S.G"], gamma=GAMMA, endings={"G": 1}, actions=("left", "right"))
+    lean = Fold(start=lambda _: (), step=lambda _memory, _action, state: ((), Fraction(state, 10**9)), name="lean")
+    report = verify(ring, intrinsic=lean, shaping=pbim.Raw(), horizon=2)
+    assert not report.preserved
+    assert report.costly is None
+    assert "Only ties change" in str(report)
+
+
+def test_horizon_one_has_nothing_to_convert(hall):
+    assert verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=1).preserved
+    assert not verify(hall, intrinsic=lambda history: history[-1], shaping=pbim.Raw(), horizon=1).preserved
+
+
+def test_the_horizon_may_be_left_out_when_episodes_end_by_themselves(hall):
+    line = FiniteMDP(
+        transition=[[[0, 1, 0], [0, 0, 1]], [[0, 0, 1], [0, 0, 1]], [[0, 0, 1], [0, 0, 1]]],
+        reward=np.zeros((3, 2, 3), dtype=int),
+        initial=[1, 0, 0],
+        terminal=[False, False, True],
+        gamma=1,
+    )
+    assert verify(line, intrinsic=lambda _: 1, shaping=pbim.PBIM(gamma=1)).horizon == 2
+    with pytest.raises(InputError, match="horizon must be given"):
+        verify(hall, intrinsic=counting, shaping=pbim.Raw())
+
+
+def test_too_many_histories_are_refused_with_what_would_fit(hall):
+    with pytest.raises(InputError, match="horizon=6 fits") as refusal:
+        verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=30, limit=1000)
+    assert hall.count_histories(6) <= 1000 < hall.count_histories(7)
+    assert "Fold" in str(refusal.value)
+    assert verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=6, limit=1000).histories <= 1000
+
+
+def test_merging_reaches_horizons_that_enumeration_cannot(hall):
+    report = verify(hall, intrinsic=alive(hall, 1), shaping=pbim.PBIM(gamma=GAMMA), horizon=60)
+    assert report.preserved
+    assert report.expanded < 1000 < 10**20 < report.histories
+
+
+def test_merging_stops_at_the_limit_too(hall):
+    with pytest.raises(InputError, match="after merging"):
+        verify(hall, intrinsic=count(hall, ALPHA), shaping=pbim.PBIM(gamma=GAMMA), horizon=40, limit=500)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "1", None, 1j, np.ones(2)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_bonuses_must_be_numbers(hall, value, exact):
+    with pytest.raises(InputTypeError, match="intrinsic must return a finite number"):
+        verify(hall, intrinsic=lambda _: value, shaping=pbim.Raw(), horizon=2, exact=exact)
+
+
+def test_a_bonus_with_hidden_state_is_refused(hall):
+    calls = iter(range(10**6))
+    with pytest.raises(InputError, match="function of the history alone"):
+        verify(hall, intrinsic=lambda _: next(calls), shaping=pbim.Raw(), horizon=2)
+
+
+def test_exact_arithmetic_can_be_insisted_on(hall):
+    with pytest.raises(InputError, match=r"pays the float 0\.1"):
+        verify(hall, intrinsic=lambda _: 0.1, shaping=pbim.Raw(), horizon=2, exact=True)
+    with pytest.raises(InputError, match=r"Geometric.rate is the float 0.1"):
+        verify(hall, intrinsic=counting, shaping=pbim.Geometric(gamma=GAMMA), horizon=2, exact=True)
+    with pytest.raises(InputError, match="mean is the float"):
+        verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=2, exact=True, mean=0.1)
+    custom = pbim.Custom(gamma=GAMMA, repay=lambda memory, ledger, _: (memory, 0.3 * ledger))
+    with pytest.raises(InputError, match="Custom pays the float"):
+        verify(hall, intrinsic=counting, shaping=custom, horizon=4, exact=True)
+    assert verify(hall, intrinsic=lambda _: 0.5, shaping=pbim.Raw(), horizon=2, exact=True).exact
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"mdp": "corridor"}, "mdp must be a FiniteMDP"),
+        ({"shaping": "raw"}, "shaping must be a Shaping"),
+        ({"intrinsic": 3}, "intrinsic must be a function of the history"),
+        ({"horizon": 0}, "horizon must be a whole number"),
+        ({"horizon": 2.5}, "horizon must be a whole number"),
+        ({"mean": math.nan}, "mean must be a finite number"),
+    ],
+)
+def test_bad_arguments_are_named(hall, wrong, message):
+    arguments = {"mdp": hall, "intrinsic": counting, "shaping": pbim.Raw(), "horizon": 2, **wrong}
+    with pytest.raises(InputError, match=message):
+        verify(arguments.pop("mdp"), **arguments)
+
+
+class Seen(NamedTuple):
+    lanes: np.ndarray
+    total: np.ndarray
+
+
+@dataclass(frozen=True)
+class Leaking(Shaping):
+    """A conversion whose environments share a running total that ``frozen`` forgets to fix."""
+
+    guarantee = Guarantee(level=Level.NONE, assumption="none", reference="none")
+    summary = "leaks"
+
+    def _start(self, lanes):
+        return Seen(lanes, lanes.sum())
+
+    def _run(self, state, rows, extra):
+        del extra
+        return Seen(state.lanes, state.total + rows.values.sum()), rows.values - state.total
+
+
+def test_histories_may_not_influence_each_other(hall):
+    with pytest.raises(InputError, match="frozen"):
+        verify(hall, intrinsic=counting, shaping=Leaking(), horizon=3)
+
+
+def test_large_repayments_do_not_hide_small_differences_in_floats():
+    hall = corridor(0.5)
+    bonus = count(hall, 1000.0)
+    assert verify(hall, intrinsic=bonus, shaping=pbim.PBIM(gamma=0.5), horizon=14, exact=False).preserved
+    wrong = verify(hall, intrinsic=bonus, shaping=pbim.PBIM(gamma=0.501), horizon=14, exact=False)
+    assert not wrong.preserved
+
+
+def test_the_report_survives_json(hall):
+    report = verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=8)
+    data = json.loads(report.to_json())
+    assert data["preserved"] is False
+    assert data["counterexample"]["history"] == [0, 1, 1, 1, 2]
+    assert data["counterexample"]["original_values"]["exact"][0] == "361/400"
+    assert data["assumption1"]["holds"] is True
+    assert data["histories"] == report.histories
