@@ -93,6 +93,31 @@ def as_floats(values: Sequence[Number]) -> Array:
     raise BadNumber(next(index for index, value in enumerate(values) if not is_number(value)))
 
 
+def require_exact(values: Array, what: str) -> Array:
+    """Return computed numbers as they are when all are exact (a plain 0.0 is 0), else raise ``NotExact``."""
+    for index, value in enumerate(values.flat):
+        if isinstance(value, int | Fraction):
+            continue
+        if value != 0:
+            raise NotExact(f"{what} pays the float {value!r}")
+        values.flat[index] = Fraction(0)
+    return values
+
+
+def rough(number: Number) -> str:
+    """Return a number of any size in a few characters.
+
+    >>> rough(1234567), rough(3**1000), rough(0.25)
+    ('1,234,567', '1.3e+477', '0.25')
+    """
+    if 10 <= number < 10**15:
+        return f"{int(number):,}"
+    if number < 10**300:
+        return f"{float(number):.2g}"
+    power = math.floor(math.log10(number))
+    return f"{10 ** (math.log10(number) - power):.2g}e+{power}"
+
+
 def parse(text: str) -> Fraction:
     """Return the number a user typed, exactly: '0.9', '9/10' and '1e-3' are all Fractions.
 

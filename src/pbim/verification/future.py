@@ -13,7 +13,16 @@ import numpy as np
 from pbim._arrays import Array
 from pbim.errors import InputTypeError
 from pbim.shaping import Shaping
-from pbim.verification._numbers import BadNumber, NotExact, Number, as_floats, as_fractions, is_number, shown
+from pbim.verification._numbers import (
+    BadNumber,
+    NotExact,
+    Number,
+    as_floats,
+    as_fractions,
+    is_number,
+    require_exact,
+    shown,
+)
 from pbim.verification.fold import History, name_of
 from pbim.verification.induction import Values, Verdicts, compare, expectation, largest
 from pbim.verification.mdp import FiniteMDP, Links
@@ -87,12 +96,14 @@ def judge(
     last[-1] = episodes.lasting[-1]
     state = shaping.init(len(episodes.histories), like=episodes.bonus)
     _, shaped = shaping.rollout(state, episodes.bonus, last, valid=episodes.lasting)
+    if exact:
+        shaped = require_exact(shaped, type(shaping).__name__)
     returns, task = (_to_go(rewards, gamma) for rewards in (episodes.reward + shaped, episodes.reward))
     sizes = None if exact else _to_go(abs(episodes.reward) + abs(shaped), gamma)
     values = []
     for depth in range(len(tree.levels)):
         table = _tables(tree, episodes.lane, returns[depth], depth)[0]
-        values.append(Values(table, _scale(tree, episodes.lane, sizes, depth)))
+        values.append(Values(table, table.max(axis=1), _scale(tree, episodes.lane, sizes, depth)))
     return FutureVerdict(
         tree=tree,
         verdicts=compare(tree, original, tuple(values), tolerance),

@@ -14,10 +14,20 @@ CLEARLY = 2
 
 
 class Values(NamedTuple):
-    """Action values (n, A), and in ``scale`` (n,) the largest discounted sum of magnitudes behind them."""
+    """Action values (n, A), the ``best`` of each row, and in ``scale`` (n,) the largest sum of magnitudes behind it."""
 
     actions: Array
+    best: Array
     scale: Array
+
+    def at(self, index: Array) -> "Values":
+        """Return the rows ``index``."""
+        return Values(*(part[index] for part in self))
+
+    @property
+    def exact(self) -> bool:
+        """Tell whether the values are exact."""
+        return bool(self.actions.dtype == object)
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ def original_values(links: Links, actions: int, horizon: int, gamma: Number) -> 
         if not exact:
             weight[live] = largest(abs(links.reward) + gamma * heavier, groups).reshape(-1, actions).max(axis=1)
         ahead = table.max(axis=1)
-        values.append(Values(table, weight))
+        values.append(Values(table, ahead, weight))
     return tuple(reversed(values))
 
 
@@ -76,17 +86,22 @@ def shaped_values(tree: Tree, actions: int, gamma: Number) -> tuple[Values, ...]
         table = expectation(tree.links.probability[level.link], earned, groups).reshape(-1, actions)
         ahead = table.max(axis=1)
         weight = np.zeros(level.size) if sizes is None else largest(sizes, groups).reshape(-1, actions).max(axis=1)
-        values.append(Values(table, weight))
+        values.append(Values(table, ahead, weight))
     return tuple(reversed(values))
 
 
 def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...], tolerance: float) -> Verdicts:
     """Return both problems' values at every history and where the sets of optimal actions differ."""
-    here = tuple(
-        Values(values.actions[level.state], values.scale[level.state])
-        for level, values in zip(tree.levels, original, strict=False)
-    )
-    lost, won = zip(*(disagreement(a, b, tolerance) for a, b in zip(here, shaped, strict=True)), strict=True)
+    here = tuple(values.at(level.state) for level, values in zip(tree.levels, original, strict=False))
+    lost, won = [], []
+    for level, task, before, after in zip(tree.levels, original, here, shaped, strict=False):
+        if before.exact:
+            kept, found = _ties(task)[level.state], _ties(after)
+            differences = kept & ~found, found & ~kept
+        else:
+            differences = disagreement(before, after, tolerance)
+        lost.append(differences[0])
+        won.append(differences[1])
     return Verdicts(
         original=here,
         shaped=shaped,
@@ -114,14 +129,19 @@ def disagreement(original: Values, shaped: Values, tolerance: float) -> tuple[Ar
     return before & worse_after, after & worse_before
 
 
+def _ties(values: Values) -> Array:
+    """Return which actions (n, A) are exactly as good as the best."""
+    return np.asarray(values.actions == values.best[:, None], dtype=bool)
+
+
 def _gap(values: Values) -> Array:
     """Return how far below the best each action is."""
-    return values.actions.max(axis=1, keepdims=True) - values.actions
+    return values.best[:, None] - values.actions
 
 
 def _slack(a: Values, b: Values, tolerance: float) -> Array | int:
     """Return the difference (n, 1) up to which two values count as equal; 0 where they are exact."""
-    if a.actions.dtype == object:
+    if a.exact:
         return 0
     return tolerance * np.maximum(a.scale, b.scale)[:, None]
 

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pbim.verification._numbers import Number, shown
+from pbim.verification._numbers import Number, rough, shown
 from pbim.verification.fold import History
 from pbim.verification.mdp import FiniteMDP
+
+LARGEST = 10**300
+"""The largest count that JSON readers can take for a float."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +191,7 @@ class Report:
             head = f"NOT PRESERVED: the bonus '{self.bonus_name}' through {self.shaping_name} changes what is optimal."
         arithmetic = "exactly, in rational arithmetic" if self.exact else f"in floats, equal within {self.tolerance:g}"
         merged = "" if self.expanded == self.histories else f" ({self.expanded:,} after merging equal ones)"
-        tail = f"Checked {self.histories:,} histories{merged} {arithmetic}, in {self.elapsed:.2g} s."
+        tail = f"Checked {rough(self.histories)} histories{merged} {arithmetic}, in {self.elapsed:.2g} s."
         parts = [head, self._told(), str(self.assumption1)]
         return "\n\n".join(part for part in [*parts, *(f"Note: {note}" for note in self.notes), tail] if part)
 
@@ -209,7 +212,7 @@ class Report:
             "counterexample": None if self.counterexample is None else self.counterexample.to_dict(),
             "costly": None if self.costly is None else self.costly.to_dict(),
             "assumption1": self.assumption1.to_dict(),
-            "histories": self.histories,
+            "histories": min(self.histories, LARGEST),
             "expanded": self.expanded,
             "exact": self.exact,
             "tolerance": self.tolerance,

@@ -9,7 +9,7 @@ import numpy as np
 from pbim._arrays import Array
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Shaping, State
-from pbim.verification._numbers import BadNumber, NotExact, as_floats, as_fractions, exactly, is_number
+from pbim.verification._numbers import BadNumber, NotExact, as_floats, as_fractions, is_number, require_exact
 from pbim.verification.fold import Folding, History, name_of
 from pbim.verification.mdp import FiniteMDP, Links
 
@@ -129,7 +129,7 @@ class Growing:
             self._check_size(expanded, step)
             memories, bonuses = self._earn(level, memories)
             paid, shaped = convert(self.shaping, paid, level, bonuses)
-            level = replace(level, shaped=self._checked(shaped))
+            level = replace(level, shaped=require_exact(shaped, type(self.shaping).__name__) if self.exact else shaped)
             alive = np.flatnonzero(~level.ended)
             paid, memories = gather(paid, alive, len(level.node)), [memories[edge] for edge in alive.tolist()]
             state, came = follow(level, self.links)
@@ -178,13 +178,6 @@ class Growing:
             f"intrinsic must return a finite number, received {value!r} for action {action[index]} to state "
             f"{target[index]}: return a float, an int or a Fraction"
         )
-
-    def _checked(self, shaped: Array) -> Array:
-        if self.exact:
-            for value in shaped.tolist():
-                if type(value) is not int and exactly(value) is None:
-                    raise NotExact(f"{type(self.shaping).__name__} pays the float {value!r}")
-        return shaped
 
     def _check_size(self, expanded: int, step: int) -> None:
         if expanded > self.limit:
