@@ -19,7 +19,7 @@ def test_the_counterexample_is_told_in_plain_words(capsys):
     printed = capsys.readouterr().out
     assert "NOT PRESERVED" in printed
     assert "After 2 steps, in cell 2, the task alone calls right best." in printed
-    assert "the start -right-> cell 1 -right-> cell 2" in printed
+    assert "the start cell -right-> cell 1 -right-> cell 2" in printed
 
 
 @pytest.mark.parametrize("shaping", ["pbim", "pbim-no-norm", "grm", "geometric", "pbrs", "look-back", "none"])

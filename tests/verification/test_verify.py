@@ -196,6 +196,8 @@ def test_exact_arithmetic_can_be_insisted_on(hall):
         ({"horizon": 0}, "horizon must be a whole number"),
         ({"horizon": 2.5}, "horizon must be a whole number"),
         ({"mean": math.nan}, "mean must be a finite number"),
+        ({"tolerance": 0}, "tolerance must be in"),
+        ({"limit": 0}, "limit must be a whole number"),
     ],
 )
 def test_bad_arguments_are_named(hall, wrong, message):

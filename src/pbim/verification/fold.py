@@ -87,4 +87,5 @@ def as_fold(intrinsic: Any) -> Folding:
 
 def name_of(thing: Any) -> str:
     """Return what to call a bonus or a conversion in a sentence."""
-    return str(getattr(thing, "name", None) or getattr(thing, "__name__", None) or type(thing).__name__)
+    name = str(getattr(thing, "name", None) or getattr(thing, "__name__", None) or type(thing).__name__)
+    return "intrinsic" if name == "<lambda>" else name

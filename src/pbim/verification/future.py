@@ -25,10 +25,10 @@ from pbim.verification._numbers import (
 )
 from pbim.verification.fold import History, name_of
 from pbim.verification.induction import Values, Verdicts, compare, expectation, largest
-from pbim.verification.mdp import FiniteMDP, Links
+from pbim.verification.mdp import FiniteMDP
 from pbim.verification.report import Assumption1, Course, told
 from pbim.verification.story import likeliest
-from pbim.verification.tree import Advance, Tree, outline
+from pbim.verification.tree import Advance, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,20 +76,17 @@ class FutureVerdict:
 
 
 def judge(
+    tree: Tree,
     mdp: FiniteMDP,
-    links: Links,
     intrinsic: Any,
     shaping: Shaping,
-    horizon: int,
     original: tuple[Values, ...],
     gamma: Number,
     tolerance: float,
     advance: Advance,
-    *,
-    exact: bool,
 ) -> FutureVerdict:
-    """Return the verdict on a bonus ``intrinsic(episode, t)``."""
-    tree = outline(mdp, horizon, links)
+    """Return the verdict on a bonus ``intrinsic(episode, t)`` over the histories of ``tree``."""
+    exact = original[0].exact
     episodes = _episodes(tree, intrinsic, advance, exact=exact)
     last = np.zeros_like(episodes.lasting)
     last[:-1] = episodes.lasting[:-1] & ~episodes.lasting[1:]

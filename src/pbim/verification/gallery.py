@@ -97,7 +97,7 @@ def noisy_tv(gamma: Number) -> FiniteMDP:
 
 
 def _cell_names(layout: Sequence[str], cells: Sequence[tuple[int, int]]) -> list[str]:
-    special = {"S": "the start", "G": "the goal", "g": "the small goal", "C": "the cliff"}
+    special = {"S": "the start cell", "G": "the goal", "g": "the small goal", "C": "the cliff"}
     kinds = [layout[row][column] for row, column in cells]
     plain = [f"cell {column}" if len(layout) == 1 else f"cell ({row}, {column})" for row, column in cells]
     return [

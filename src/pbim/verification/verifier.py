@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pbim.verification.induction import compare, optimal_sets, original_values, 
 from pbim.verification.mdp import FiniteMDP
 from pbim.verification.report import Counterexample, Report
 from pbim.verification.story import CausalVerdict
-from pbim.verification.tree import Advance, Growing
+from pbim.verification.tree import Advance, Growing, outline
 
 LIMIT = 2_000_000
 TOLERANCE = 1e-9
@@ -60,34 +60,20 @@ def verify(
     began = time.perf_counter()
     _check_kind("mdp", mdp, FiniteMDP, "build one with pbim.FiniteMDP(...) or FiniteMDP.from_toy_text(env, gamma=...)")
     _check_kind("shaping", shaping, Shaping, "pass a conversion such as pbim.PBIM(gamma=...)")
-    if not is_number(mean):
-        raise InputTypeError(f"mean must be a finite number, received {mean!r}: it stands for F-bar, 0 by default")
+    _check_numbers(mean, tolerance, limit)
     horizon = _horizon(mdp, horizon)
     _check_estimate(mdp, horizon, limit, merging=is_folding(intrinsic), exact=exact is not False)
-    notes = list(_gamma_notes(mdp, shaping))
-    with _progress(progress, mdp.count_histories(horizon)) as advance:
-        run = (mdp, intrinsic, shaping, horizon, mean, limit, tolerance, advance)
-        try:
-            found = None if exact is False else _judge(*run, exact=True)
-        except NotExact as reason:
-            if exact:
-                raise InputError(
-                    f"exact=True needs rational numbers, and {reason}: pass Fractions, or leave exact out"
-                ) from None
-            notes.append(f"floats were used because {reason}")
-            found = None
-        exact = found is not None
-        found = found or _judge(*run, exact=False)
-    shortest, costly = (
-        _counterexample(mdp, found, where, tolerance, name_of(intrinsic), type(shaping).__name__)
-        for where in (found.verdicts.first(), found.verdicts.first(costly=True))
-    )
+    question = _Question(mdp, intrinsic, shaping, horizon, mean, limit, tolerance)
+    histories = mdp.count_histories(horizon)
+    with _progress(progress, histories) as advance:
+        found, note = question.settle(exact, advance)
+    exact = found.verdicts.shaped[0].exact
     return Report(
-        preserved=shortest is None,
-        counterexample=shortest,
-        costly=costly,
+        preserved=found.verdicts.first() is None,
+        counterexample=question.counterexample(found, found.verdicts.first()),
+        costly=question.counterexample(found, found.verdicts.first(costly=True)),
         assumption1=found.assumption,
-        histories=mdp.count_histories(horizon),
+        histories=histories,
         expanded=found.tree.expanded,
         exact=exact,
         tolerance=0.0 if exact else tolerance,
@@ -95,41 +81,84 @@ def verify(
         elapsed=time.perf_counter() - began,
         bonus_name=name_of(intrinsic),
         shaping_name=type(shaping).__name__,
-        notes=tuple(notes),
+        notes=(*_gamma_notes(mdp, shaping), *note),
     )
 
 
-def _judge(
-    mdp: FiniteMDP,
-    intrinsic: Any,
-    shaping: Shaping,
-    horizon: int,
-    mean: Number,
-    limit: int,
-    tolerance: float,
-    advance: Advance,
-    *,
-    exact: bool,
-) -> CausalVerdict | FutureVerdict:
-    """Return the values of both problems in one arithmetic; ``NotExact`` when rational numbers do not reach."""
-    gamma, links = mdp.gamma_as(exact), mdp.links_as(exact)
-    frozen = _frozen(shaping, mean, exact)
-    original = original_values(links, mdp.num_actions, horizon, gamma)
-    if sees_future(intrinsic):
-        return judge_episodes(mdp, links, intrinsic, frozen, horizon, original, gamma, tolerance, advance, exact=exact)
-    tree = Growing(
-        mdp=mdp,
-        links=links,
-        bonus=as_fold(intrinsic),
-        shaping=frozen,
-        horizon=horizon,
-        exact=exact,
-        merging=is_folding(intrinsic),
-        limit=limit,
-        advance=advance,
-    ).grow()
-    verdicts = compare(tree, original, shaped_values(tree, mdp.num_actions, gamma), tolerance)
-    return CausalVerdict(tree=tree, verdicts=verdicts, gamma=gamma)
+@dataclass(frozen=True)
+class _Question:
+    """Everything that was asked, checked."""
+
+    mdp: FiniteMDP
+    intrinsic: Any
+    shaping: Shaping
+    horizon: int
+    mean: Number
+    limit: int
+    tolerance: float
+
+    def settle(self, exact: bool | None, advance: Advance) -> tuple[CausalVerdict | FutureVerdict, tuple[str, ...]]:
+        """Return the verdict, in rational arithmetic where that is wanted and possible, and why it was not."""
+        if exact is False:
+            return self.judge(advance, exact=False), ()
+        try:
+            return self.judge(advance, exact=True), ()
+        except NotExact as reason:
+            if exact:
+                raise InputError(
+                    f"exact=True needs rational numbers, and {reason}: pass Fractions, or leave exact out"
+                ) from None
+            return self.judge(advance, exact=False), (f"floats were used because {reason}",)
+
+    def judge(self, advance: Advance, *, exact: bool) -> CausalVerdict | FutureVerdict:
+        """Return the values of both problems in one arithmetic; ``NotExact`` when rational numbers do not reach."""
+        mdp, gamma, links = self.mdp, self.mdp.gamma_as(exact), self.mdp.links_as(exact)
+        frozen = _frozen(self.shaping, self.mean, exact)
+        original = original_values(links, mdp.num_actions, self.horizon, gamma)
+        if sees_future(self.intrinsic):
+            tree = outline(mdp, self.horizon, links)
+            return judge_episodes(tree, mdp, self.intrinsic, frozen, original, gamma, self.tolerance, advance)
+        tree = Growing(
+            mdp=mdp,
+            links=links,
+            bonus=as_fold(self.intrinsic),
+            shaping=frozen,
+            horizon=self.horizon,
+            exact=exact,
+            merging=is_folding(self.intrinsic),
+            limit=self.limit,
+            advance=advance,
+        ).grow()
+        verdicts = compare(tree, original, shaped_values(tree, mdp.num_actions, gamma), self.tolerance)
+        return CausalVerdict(tree=tree, verdicts=verdicts, gamma=gamma)
+
+    def counterexample(
+        self, found: CausalVerdict | FutureVerdict, where: tuple[int, int] | None
+    ) -> Counterexample | None:
+        """Return what there is to tell about the history ``where`` the two problems part."""
+        if where is None:
+            return None
+        depth, node = where
+        row = np.array([node])
+        task, paid = found.verdicts.original[depth].at(row), found.verdicts.shaped[depth].at(row)
+        sets = optimal_sets(task, paid, self.tolerance)
+        original, shaped = (tuple(np.flatnonzero(best[0]).tolist()) for best in sets)
+        added = [action for action in shaped if action not in original]
+        original_course, shaped_course = found.courses(depth, node, (original[0], (added or shaped)[0]))
+        return Counterexample(
+            history=found.tree.history(depth, node),
+            step=depth,
+            original_actions=original,
+            shaped_actions=shaped,
+            original_values=tuple(task.actions[0].tolist()),
+            shaped_values=tuple(paid.actions[0].tolist()),
+            original_course=original_course,
+            shaped_course=shaped_course,
+            certain=bool((found.tree.links.probability == 1).all()),
+            bonus_name=name_of(self.intrinsic),
+            shaping_name=type(self.shaping).__name__,
+            mdp=self.mdp,
+        )
 
 
 def _frozen(shaping: Shaping, mean: Number, exact: bool) -> Any:
@@ -152,41 +181,18 @@ def _frozen(shaping: Shaping, mean: Number, exact: bool) -> Any:
         return replace(frozen, **changes) if changes else frozen
 
 
-def _counterexample(
-    mdp: FiniteMDP,
-    found: CausalVerdict | FutureVerdict,
-    where: tuple[int, int] | None,
-    tolerance: float,
-    bonus: str,
-    shaping: str,
-) -> Counterexample | None:
-    if where is None:
-        return None
-    depth, node = where
-    row = np.array([node])
-    task, paid = found.verdicts.original[depth].at(row), found.verdicts.shaped[depth].at(row)
-    original, shaped = (tuple(np.flatnonzero(best[0]).tolist()) for best in optimal_sets(task, paid, tolerance))
-    added = [action for action in shaped if action not in original]
-    original_course, shaped_course = found.courses(depth, node, (original[0], (added or shaped)[0]))
-    return Counterexample(
-        history=found.tree.history(depth, node),
-        step=depth,
-        original_actions=original,
-        shaped_actions=shaped,
-        original_values=tuple(task.actions[0].tolist()),
-        shaped_values=tuple(paid.actions[0].tolist()),
-        original_course=original_course,
-        shaped_course=shaped_course,
-        certain=bool((found.tree.links.probability == 1).all()),
-        bonus_name=bonus,
-        shaping_name=shaping,
-        mdp=mdp,
-    )
-
-
 def _check_kind(name: str, value: Any, kind: type, way_out: str) -> None:
     if not isinstance(value, kind):
         raise InputTypeError(f"{name} must be a {kind.__name__}, received {type(value).__name__}: {way_out}")
+
+
+def _check_numbers(mean: Any, tolerance: Any, limit: Any) -> None:
+    if not is_number(mean):
+        raise InputTypeError(f"mean must be a finite number, received {mean!r}: it stands for F-bar, 0 by default")
+    if not is_number(tolerance) or not 0 < tolerance < 1:
+        raise InputError(f"tolerance must be in (0, 1), received {tolerance!r}: leave it out for {TOLERANCE:g}")
+    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
+        raise InputError(f"limit must be a whole number of at least 1, received {limit!r}: leave it out for {LIMIT:,}")
 
 
 def _horizon(mdp: FiniteMDP, horizon: int | None) -> int:
