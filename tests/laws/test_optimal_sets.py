@@ -250,6 +250,7 @@ def test_floats_and_fractions_agree(data, mdp, bonus, horizon):
     exact = verify(mdp, intrinsic=bonus, shaping=shaping, horizon=horizon, exact=True)
     rounded = verify(mdp, intrinsic=bonus, shaping=shaping, horizon=horizon, exact=False)
     assert exact.preserved == rounded.preserved
+    assert (exact.costly is None) == (rounded.costly is None)
     assert not rounded.exact
     if not exact.preserved:
         assert exact.counterexample.history == rounded.counterexample.history

@@ -124,6 +124,25 @@ def test_only_ties_change_is_said_when_nothing_is_lost():
     assert "Only ties change" in str(report)
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_wrong_action_made_level_is_costly(exact):
+    fork = grid(["gSG"], gamma=GAMMA, endings={"g": Fraction(1, 2), "G": 1}, actions=("left", "right"))
+    report = verify(
+        fork, intrinsic=lambda history: Fraction(history[-1] == 0) / 2, shaping=pbim.Raw(), horizon=2, exact=exact
+    )
+    assert report.exact is exact
+    assert report.counterexample.original_actions == (1,)
+    assert report.counterexample.shaped_actions == (0, 1)
+    assert report.costly == report.counterexample
+    assert "may do the wrong thing" in report.counterexample.why
+
+
+def test_progress_is_shown_on_demand(hall, capsys):
+    report = verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=5, progress=True)
+    assert report.preserved
+    assert "histories" in capsys.readouterr().err
+
+
 def test_horizon_one_has_nothing_to_convert(hall):
     assert verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=1).preserved
     assert not verify(hall, intrinsic=lambda history: history[-1], shaping=pbim.Raw(), horizon=1).preserved
@@ -172,6 +191,12 @@ def test_a_bonus_with_hidden_state_is_refused(hall):
     calls = iter(range(10**6))
     with pytest.raises(InputError, match="function of the history alone"):
         verify(hall, intrinsic=lambda _: next(calls), shaping=pbim.Raw(), horizon=2)
+
+
+def test_a_fold_must_keep_a_hashable_memory(hall):
+    fold = Fold(start=lambda state: [state], step=lambda memory, _action, state: ([*memory, state], 1))
+    with pytest.raises(InputTypeError, match="hashable memory"):
+        verify(hall, intrinsic=fold, shaping=pbim.Raw(), horizon=3)
 
 
 def test_exact_arithmetic_can_be_insisted_on(hall):

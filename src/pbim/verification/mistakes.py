@@ -1,5 +1,6 @@
 """Conversions as they are got wrong in practice, for the verifier to catch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -9,7 +10,6 @@ from array_api_compat import array_namespace
 from pbim import _arrays
 from pbim._arrays import Array, Rows
 from pbim.shaping import PBIM, PBRS, Guarantee, Level, Shaping, State
-from pbim.shaping._shaping import Extra
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class UnsettledPBRS(Shaping):
     def _start(self, lanes: Array) -> State:
         return PBRS(gamma=self.gamma)._start(lanes)
 
-    def _run(self, state: State, rows: Rows, extra: Extra) -> tuple[State, Array]:
+    def _run(self, state: State, rows: Rows, extra: Mapping[str, Array]) -> tuple[State, Array]:
         state, settled = PBRS(gamma=self.gamma)._run(state, rows, extra)
         kept = _arrays.number_for(self.gamma, rows.values) * rows.values
         return state, settled + array_namespace(kept).where(rows.ended, kept, 0)
@@ -47,6 +47,6 @@ class FlippedPBIM(Shaping):
     def _start(self, lanes: Array) -> State:
         return PBIM(gamma=self.gamma, normalize=False)._start(lanes)
 
-    def _run(self, state: State, rows: Rows, extra: Extra) -> tuple[State, Array]:
+    def _run(self, state: State, rows: Rows, extra: Mapping[str, Array]) -> tuple[State, Array]:
         state, settled = PBIM(gamma=self.gamma, normalize=False)._run(state, rows, extra)
         return state, array_namespace(settled).where(rows.ended, -settled, settled)

@@ -215,7 +215,13 @@ def merged(state: Array, memories: list[Any], paid: State) -> tuple[Array, Array
     number = np.empty(len(state), dtype=np.int64)
     kept: list[int] = []
     for index, key in enumerate(zip(state.tolist(), memories, *columns, strict=True)):
-        found = numbers.setdefault(key, len(numbers))
+        try:
+            found = numbers.setdefault(key, len(numbers))
+        except TypeError:
+            raise InputTypeError(
+                f"intrinsic must keep a hashable memory, received {memories[index]!r} from its step: "
+                "use a tuple or a frozenset"
+            ) from None
         if found == len(kept):
             kept.append(index)
         number[index] = found

@@ -65,7 +65,7 @@ def verify(
     _check_estimate(mdp, horizon, limit, merging=is_folding(intrinsic), exact=exact is not False)
     question = _Question(mdp, intrinsic, shaping, horizon, mean, limit, tolerance)
     histories = mdp.count_histories(horizon)
-    with _progress(progress, histories) as advance:
+    with _progress(progress, None if is_folding(intrinsic) else histories) as advance:
         found, note = question.settle(exact, advance)
     exact = found.verdicts.shaped[0].exact
     return Report(
@@ -236,7 +236,7 @@ def _gamma_notes(mdp: FiniteMDP, shaping: Shaping) -> Iterator[str]:
 
 
 @contextmanager
-def _progress(wanted: bool | None, total: int) -> Iterator[Advance]:
+def _progress(wanted: bool | None, total: int | None) -> Iterator[Advance]:
     """Yield a function to report progress to: a bar on a terminal, else nothing."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda _: None
@@ -245,6 +245,6 @@ def _progress(wanted: bool | None, total: int) -> Iterator[Advance]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("histories"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("histories", total=float(min(total, 10**300)))
+    with Progress(*columns, console=Console(stderr=True), transient=sys.stderr.isatty()) as bar:
+        task = bar.add_task("histories", total=total)
         yield lambda count: bar.advance(task, count)
