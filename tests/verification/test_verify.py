@@ -98,6 +98,16 @@ def test_a_conversion_with_another_gamma_is_judged_and_named(hall, other):
     assert not verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=4).notes
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_mean_is_what_is_subtracted(hall, exact):
+    mismatched = pbim.PBIM(gamma=1)  # takes back too little, so that what is paid shows
+    centred = verify(hall, intrinsic=alive(hall, 1), shaping=mismatched, horizon=6, mean=1, exact=exact)
+    assert centred.preserved
+    assert not verify(hall, intrinsic=alive(hall, 1), shaping=mismatched, horizon=6, mean=0, exact=exact).preserved
+    uncentred = pbim.PBIM(gamma=1, normalize=False)
+    assert not verify(hall, intrinsic=alive(hall, 1), shaping=uncentred, horizon=6, mean=1, exact=exact).preserved
+
+
 def test_a_float_gamma_matches_the_fraction_it_rounds(hall):
     report = verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=0.95), horizon=4)
     assert report.preserved

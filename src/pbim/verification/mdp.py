@@ -154,7 +154,7 @@ class FiniteMDP:
             arrivals = count[links.source]
             sizes.append(int(arrivals.sum()) if arrivals.size else 0)
             count = np.zeros(self.num_states, dtype=object)
-            np.add.at(count, links.target[~links.ends], arrivals[~links.ends])
+            np.add.at(count, links.target, arrivals)  # terminal states have no links to go on by
         return sizes
 
     def count_histories(self, horizon: int) -> int:
