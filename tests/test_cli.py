@@ -20,7 +20,10 @@ def test_python_dash_m_is_the_same_command():
     assert done.stdout == f"pbim {pbim.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["bench", "--help"], ["list", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--help"], ["bench", "--help"], ["list", "--help"], ["verify", "--help"], ["procrastination", "--help"]],
+)
 def test_help_teaches(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)

@@ -14,11 +14,12 @@ import tyro
 
 import pbim
 from pbim.errors import InputError, choose
+from pbim.verification.command import Procrastination, Verify
 
 _DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
 
 It converts any intrinsic reward (counts, RND, ICM, ...) into a form that leaves the set of optimal policies
-unchanged, and measures that it did. Start with:  pbim list
+unchanged, and proves that it did. Start with:  pbim verify --env corridor --intrinsic count --shaping raw
 """
 
 _BENCHMARKS = {
@@ -96,11 +97,16 @@ class Bench:
 
 
 _STYLE = (tyro.conf.FlagCreatePairsOff,)
-_Command = Annotated[List, tyro.conf.subcommand("list")] | Annotated[Bench, tyro.conf.subcommand("bench")]
+_Command = (
+    Annotated[Verify, tyro.conf.subcommand("verify")]
+    | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[List, tyro.conf.subcommand("list")]
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 2 bad input."""
+    """Run the command line and return its exit code: 0 done, 1 verified to be false, 2 bad input."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:
         print(f"pbim {pbim.__version__}")
@@ -115,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(arguments: list[str]) -> List | Bench:
+def _parsed(arguments: list[str]) -> Verify | Procrastination | Bench | List:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):

@@ -1,10 +1,9 @@
 """The commands ``pbim verify`` and ``pbim procrastination``: arguments as data, and ``run(arguments) -> code``."""
 
-import difflib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from pbim.errors import InputError
+from pbim.errors import InputError, choose
 from pbim.shaping import GRM, PBIM, PBRS, PIES, Geometric, LookBack, NoBonus, Raw, Shaping
 from pbim.verification._numbers import parse, shown
 from pbim.verification.bonuses import BONUSES
@@ -29,7 +28,10 @@ GYM_GAMMA, GYM_ALPHA, GYM_HISTORIES = Fraction(9, 10), Fraction(1, 5), 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Does a bonus change what is optimal? Exit code 0: preserved, 1: not preserved, 2: bad input."""
+    """Does a bonus change what is optimal? Exit code 0: preserved, 1: not preserved, 2: bad input.
+
+    Example: pbim verify --env corridor --intrinsic count --shaping raw
+    """
 
     env: str = "corridor"
     """A world of the gallery, or a Gymnasium toy-text id such as FrozenLake-v1."""
@@ -64,10 +66,17 @@ class Verify:
     list_: Annotated[bool, tyro.conf.arg(name="list")] = False
     """Show the worlds, bonuses and conversions to choose from."""
 
+    def run(self) -> int:
+        """Print the verdict and return the exit code."""
+        return run(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Procrastination:
-    """Does it pay to stall on a tile before finishing? The inequality of the paper's appendix."""
+    """Does it pay to stall on a tile before finishing? The inequality of the paper's appendix.
+
+    Exit code 1: stalling pays, 0: it does not, 2: bad input. Example: pbim procrastination --alpha 0.025 --n 3
+    """
 
     alpha: str = "0.02"
     """The bonus coefficient."""
@@ -81,6 +90,10 @@ class Procrastination:
     """Draw the map over (alpha, gamma) into this file."""
     json: bool = False
     """Print JSON for machines."""
+
+    def run(self) -> int:
+        """Print the answer and return the exit code."""
+        return run_procrastination(self)
 
 
 @dataclass(frozen=True)
@@ -180,8 +193,8 @@ def _judge(args: Verify) -> int:
     gamma = mdp.gamma if args.shaping_gamma is None else _number("shaping-gamma", args.shaping_gamma)
     report = verify(
         mdp,
-        intrinsic=_known("intrinsic", args.intrinsic, BONUSES).make(mdp, alpha),
-        shaping=_known("shaping", args.shaping, SHAPINGS).make(gamma, args),
+        intrinsic=BONUSES[choose("--intrinsic", args.intrinsic, BONUSES)].make(mdp, alpha),
+        shaping=SHAPINGS[choose("--shaping", args.shaping, SHAPINGS)].make(gamma, args),
         horizon=horizon,
         mean=_number("mean", args.mean),
         exact=True if args.exact else False if args.float_ else None,
@@ -209,7 +222,7 @@ def _problem(args: Verify) -> tuple[FiniteMDP, Any, int | None]:
         mdp = _toy_text(args.env, GYM_GAMMA if gamma is None else gamma)
         fits = max((steps for steps in range(1, 9) if mdp.count_histories(steps) <= GYM_HISTORIES), default=1)
         return mdp, GYM_ALPHA if alpha is None else alpha, fits if args.horizon is None else args.horizon
-    world = _known("env", args.env, MDPS)
+    world = MDPS[choose("--env", args.env, MDPS)]
     mdp = world.make(world.gamma if gamma is None else gamma)
     return mdp, world.alpha if alpha is None else alpha, world.horizon if args.horizon is None else args.horizon
 
@@ -226,18 +239,6 @@ def _toy_text(name: str, gamma: Any) -> FiniteMDP:
     except gymnasium.error.Error as error:
         raise InputError(f"env must be a registered environment, received {name!r} ({error}): correct it") from None
     return FiniteMDP.from_toy_text(env, gamma=gamma)
-
-
-def _known(flag: str, name: str, table: dict[str, Any]) -> Any:
-    if name in table:
-        return table[name]
-    near = difflib.get_close_matches(name, table, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else "see pbim verify --list"
-    raise InputError(f"--{flag} must be one of {_joined(table)}, received {name!r}: {hint}")
-
-
-def _joined(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def _number(flag: str, text: str) -> Fraction:
