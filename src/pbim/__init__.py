@@ -11,7 +11,8 @@ __version__ = "0.1.0"
 _NAMES = {
     "shaping": "PBIM GRM Geometric Custom Raw NoBonus PIES PBRS LookAhead LookBack",
     "verification": "Certificate FiniteMDP residuals verify",
-    "intrinsic": "EpisodicCount LifetimeCount ActionRecency PseudoCount RND ICM RIDE NovelD E3B Disagreement Empowerment",
+    "intrinsic": "EpisodicCount LifetimeCount ActionRecency PseudoCount RND ICM RIDE NovelD E3B Disagreement "
+    "Empowerment",
     "errors": "InputError InputTypeError RepaymentWarning",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
