@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pbim.envs.protocol import Timestep
+from pbim.errors import InputError
 
 UP, RIGHT, DOWN, LEFT = range(4)
 
@@ -60,9 +61,9 @@ class CliffWalk:
     def __post_init__(self) -> None:
         for name, least in (("width", 3), ("height", 2), ("max_steps", 1)):
             if getattr(self, name) < least:
-                raise ValueError(f"CliffWalk: {name} must be at least {least}, got {getattr(self, name)}")
+                raise InputError(f"CliffWalk: {name} must be at least {least}, got {getattr(self, name)}")
         if not 0 <= self.slip <= 1:
-            raise ValueError(f"CliffWalk: slip is a probability and must lie in [0, 1], got {self.slip}")
+            raise InputError(f"CliffWalk: slip is a probability and must lie in [0, 1], got {self.slip}")
 
     @property
     def num_states(self) -> int:

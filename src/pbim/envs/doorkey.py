@@ -13,6 +13,7 @@ import numpy as np
 from pbim.envs import _view
 from pbim.envs._layout import CARRIED, CLOSED, LOCKED, OPEN, DoorKeyState, sample_layout
 from pbim.envs.protocol import Timestep
+from pbim.errors import InputError
 
 TURN_LEFT, TURN_RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 SIZES = (5, 6, 8, 16)
@@ -41,11 +42,11 @@ class DoorKey:
 
     def __post_init__(self) -> None:
         if self.size not in SIZES:
-            raise ValueError(f"DoorKey: size must be one of {SIZES}, got {self.size}")
+            raise InputError(f"DoorKey: size must be one of {SIZES}, got {self.size}")
         if self.reward not in ("paper", "minigrid"):
-            raise ValueError(f"DoorKey: reward must be 'paper' or 'minigrid', got {self.reward!r}")
+            raise InputError(f"DoorKey: reward must be 'paper' or 'minigrid', got {self.reward!r}")
         if self.max_steps < 0:
-            raise ValueError(f"DoorKey: max_steps must be positive, or 0 for 10 * size**2, got {self.max_steps}")
+            raise InputError(f"DoorKey: max_steps must be positive, or 0 for 10 * size**2, got {self.max_steps}")
         if self.max_steps == 0:
             object.__setattr__(self, "max_steps", 10 * self.size**2)
 

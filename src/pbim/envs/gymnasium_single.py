@@ -11,6 +11,7 @@ from pbim.envs.cliff_walk import CliffWalk
 from pbim.envs.doorkey import DoorKey
 from pbim.envs.protocol import Timestep
 from pbim.envs.render import frame
+from pbim.errors import InputError
 
 Countable = CliffWalk | DoorKey
 
@@ -54,7 +55,7 @@ class JaxEnv(gymnasium.Env[Any, Any]):
         if self._state is None or self._key is None:
             raise gymnasium.error.ResetNeeded("JaxEnv: call reset() before step()")
         if not 0 <= int(action) < self.env.num_actions:
-            raise ValueError(f"JaxEnv: action must be in [0, {self.env.num_actions}), got {action}")
+            raise InputError(f"JaxEnv: action must be in [0, {self.env.num_actions}), got {action}")
         self._key, timestep, count_key = _step(self.env, self._key, self._state, np.int32(action))
         self._state = timestep.state
         obs, info = self._host(timestep.obs), {"count_key": int(count_key)}
@@ -90,7 +91,7 @@ def observation_space(env: Countable) -> gymnasium.Space[Any]:
 def check_render_mode(render_mode: str | None) -> None:
     """Refuse what cannot be drawn."""
     if render_mode not in (None, *JaxEnv.metadata["render_modes"]):
-        raise ValueError(f"render_mode must be None or one of {JaxEnv.metadata['render_modes']}, got {render_mode!r}")
+        raise InputError(f"render_mode must be None or one of {JaxEnv.metadata['render_modes']}, got {render_mode!r}")
 
 
 def keys_of(seeds: Any) -> jax.Array:

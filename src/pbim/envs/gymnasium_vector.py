@@ -16,6 +16,7 @@ from pbim.envs.doorkey import DoorKey
 from pbim.envs.gymnasium_single import Countable, JaxEnv, check_render_mode, keys_of, observation_space
 from pbim.envs.protocol import Timestep, pick
 from pbim.envs.render import frame
+from pbim.errors import InputError
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +44,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
     ) -> None:
         if num_envs < 1:
-            raise ValueError(f"JaxVectorEnv: num_envs must be at least 1, got {num_envs}")
+            raise InputError(f"JaxVectorEnv: num_envs must be at least 1, got {num_envs}")
         check_render_mode(render_mode)
         self.env = env
         self.num_envs = num_envs
@@ -112,7 +113,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
             or mask.shape != (self.num_envs,)
             or not mask.any()
         ):
-            raise ValueError(
+            raise InputError(
                 f"JaxVectorEnv: options['reset_mask'] must be a boolean NumPy array of shape ({self.num_envs},) "
                 f"with at least one True, got {mask!r}"
             )
@@ -128,7 +129,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         if seeds is None:
             return
         if len(seeds) != self.num_envs:
-            raise ValueError(f"JaxVectorEnv: a list of seeds needs {self.num_envs} entries, got {len(seeds)}")
+            raise InputError(f"JaxVectorEnv: a list of seeds needs {self.num_envs} entries, got {len(seeds)}")
         given = mask & np.array([one is not None for one in seeds])
         self._keys = pick(given, keys_of(np.array([one or 0 for one in seeds], object)), self._keys)
 
@@ -142,7 +143,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
             )
         array = np.asarray(actions, np.int32)
         if array.shape != (self.num_envs,) or array.min() < 0 or array.max() >= self.env.num_actions:
-            raise ValueError(
+            raise InputError(
                 f"JaxVectorEnv: actions must have shape ({self.num_envs},) and lie in [0, {self.env.num_actions}), "
                 f"got {actions!r}"
             )

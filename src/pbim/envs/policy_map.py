@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pbim.envs.cliff_walk import CliffWalk
+from pbim.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +57,10 @@ def policy_map(
 def _checked(q_values: Any, visited: Any, env: CliffWalk) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     q = np.asarray(q_values, dtype=float)
     if q.shape != (env.num_states, env.num_actions):
-        raise ValueError(f"policy_map: q_values must have shape {(env.num_states, env.num_actions)}, got {q.shape}")
+        raise InputError(f"policy_map: q_values must have shape {(env.num_states, env.num_actions)}, got {q.shape}")
     seen = np.ones(env.num_states, bool) if visited is None else np.asarray(visited).astype(bool)
     if seen.shape != (env.num_states,):
-        raise ValueError(f"policy_map: visited must have shape {(env.num_states,)}, got {seen.shape}")
+        raise InputError(f"policy_map: visited must have shape {(env.num_states,)}, got {seen.shape}")
     return q, seen
 
 

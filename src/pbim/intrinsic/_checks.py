@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
 
 
@@ -15,21 +16,21 @@ def positive(who: str, **values: float) -> None:
     """Raise unless every named value is a finite number above zero."""
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{who}: {name} must be a finite number above 0, got {value!r}.")
+            raise InputError(f"{who}: {name} must be a finite number above 0, got {value!r}.")
 
 
 def within(who: str, low: float, high: float, **values: float) -> None:
     """Raise unless every named value lies in [low, high]."""
     for name, value in values.items():
         if not low <= value <= high:
-            raise ValueError(f"{who}: {name} must lie in [{low}, {high}], got {value!r}.")
+            raise InputError(f"{who}: {name} must lie in [{low}, {high}], got {value!r}.")
 
 
 def integers(who: str, **values: Any) -> None:
     """Raise unless every named value is an integer of at least 1."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{who}: {name} must be an integer of at least 1, got {value!r}.")
+            raise InputError(f"{who}: {name} must be an integer of at least 1, got {value!r}.")
 
 
 def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -37,14 +38,14 @@ def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[
     terminated = np.asarray(transition.terminated, dtype=bool)
     truncated = np.asarray(transition.truncated, dtype=bool)
     if terminated.ndim != 1 or terminated.shape != truncated.shape:
-        raise ValueError(
+        raise InputError(
             f"{who}: terminated and truncated must both have shape (num_envs,), got {terminated.shape} and "
             f"{truncated.shape}; for a single environment add a leading axis of 1."
         )
     valid = getattr(transition, "valid", None)
     valid = np.ones(terminated.shape, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
     if valid.shape != terminated.shape:
-        raise ValueError(f"{who}: valid must have shape {terminated.shape} like terminated, got {valid.shape}.")
+        raise InputError(f"{who}: valid must have shape {terminated.shape} like terminated, got {valid.shape}.")
     return terminated | truncated, valid
 
 
@@ -56,17 +57,17 @@ def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_]) -> Any:
         return tuple(numeric(who, f"{name}[{index}]", entry, valid) for index, entry in enumerate(value))
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        raise TypeError(
+        raise InputTypeError(
             f"{who}: {name} must hold numbers, got dtype {array.dtype}; pass encode=a function of the observation that "
             f"returns a numeric array, or use a bonus that counts keys (EpisodicCount)."
         )
     if array.shape[:1] != valid.shape:
-        raise ValueError(
+        raise InputError(
             f"{who}: {name} must have the leading axis ({len(valid)},) of terminated, got shape {array.shape}."
         )
     if array.dtype.kind == "f" and not np.isfinite(np.sum(array)):
         if not np.isfinite(array[valid]).all():
-            raise ValueError(
+            raise InputError(
                 f"{who}: {name} holds NaN or infinity; mend the environment, or replace such entries in a wrapper "
                 f"before they reach the bonus."
             )
@@ -77,7 +78,7 @@ def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_]) -> Any:
 def same_num_envs(who: str, expected: int, got: int) -> None:
     """Raise if a bonus that remembers per environment meets another number of environments."""
     if expected != got:
-        raise ValueError(
+        raise InputError(
             f"{who}: this bonus remembers {expected} environments and received a transition of {got}; "
             f"make one bonus per vector environment."
         )

@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic._checks import flags, numeric, same_num_envs
 from pbim.intrinsic.protocol import Transition
 
@@ -133,7 +134,7 @@ def restore(who: str, template: Any, arrays: Mapping[str, NDArray[np.generic]]) 
     for name, leaf in expected.items():
         if name not in arrays or arrays[name].shape != leaf.shape:
             found = arrays[name].shape if name in arrays else "nothing"
-            raise ValueError(
+            raise InputError(
                 f"{who}: the saved state does not fit these settings: {name} should have shape {leaf.shape}, "
                 f"found {found}; construct the bonus with the settings it was saved with."
             )
@@ -143,12 +144,12 @@ def restore(who: str, template: Any, arrays: Mapping[str, NDArray[np.generic]]) 
 
 def _check_actions(who: str, action: NDArray[Any], num_actions: int) -> None:
     if action.dtype.kind not in "iu" or action.ndim != 1:
-        raise TypeError(
+        raise InputTypeError(
             f"{who}: num_actions={num_actions} means integer actions of shape (num_envs,), got {action.dtype} of shape "
             f"{action.shape}; leave num_actions out for continuous actions."
         )
     if action.min() < 0 or action.max() >= num_actions:
-        raise ValueError(
+        raise InputError(
             f"{who}: actions must lie in 0 .. {num_actions - 1}, got {action.min()} .. {action.max()}; "
             f"pass num_actions=env.action_space.n and subtract the space's start."
         )

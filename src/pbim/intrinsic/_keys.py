@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
 
 Key: TypeAlias = "str | Callable[[Transition], Any] | None"
@@ -20,7 +21,7 @@ _WAY_OUT = (
 def check_key(who: str, key: Key) -> None:
     """Raise unless ``key`` is None, a name or a function."""
     if key is not None and not isinstance(key, str) and not callable(key):
-        raise TypeError(
+        raise InputTypeError(
             f"{who}: key must be None (the observation), the name of an info entry or a function of the transition, "
             f"got {type(key).__name__}."
         )
@@ -39,7 +40,7 @@ def info_entry(who: str, name: str, transition: Transition) -> Any:
     """Return ``info[name]``, shape (num_envs, ...)."""
     if name not in transition.info:
         known = ", ".join(sorted(map(repr, transition.info))) or "nothing"
-        raise ValueError(
+        raise InputError(
             f"{who}: info has no entry {name!r}, it has {known}; name one of these, add the entry in a wrapper, or "
             f"pass key=a function of the transition."
         )
@@ -54,7 +55,7 @@ def host_keys(who: str, key: Key, transition: Transition, observation: Any) -> l
         _check_mask(who, key, transition)
     keys = _observation_keys(who, value) if key is None else _rows(who, value)
     if len(keys) != num_envs:
-        raise ValueError(f"{who}: key must give {num_envs} keys, one per environment, got {len(keys)}.")
+        raise InputError(f"{who}: key must give {num_envs} keys, one per environment, got {len(keys)}.")
     return keys
 
 
@@ -66,7 +67,7 @@ def _check_mask(who: str, name: str, transition: Transition) -> None:
     valid = getattr(transition, "valid", None)
     missing = ~np.asarray(mask, dtype=bool) & (True if valid is None else np.asarray(valid, dtype=bool))
     if missing.any():
-        raise ValueError(
+        raise InputError(
             f"{who}: info entry {name!r} is missing in environments {np.flatnonzero(missing).tolist()}; report it on "
             f"every step, the last of an episode included."
         )
@@ -87,9 +88,9 @@ def _rows(who: str, values: Any) -> list[Hashable]:
         values = np.asarray(values)
         kind = values.dtype.kind
         if kind in "fc":
-            raise TypeError(f"{who}: keys must be discrete, got an array of {values.dtype}; {_WAY_OUT}.")
+            raise InputTypeError(f"{who}: keys must be discrete, got an array of {values.dtype}; {_WAY_OUT}.")
         if values.ndim == 0:
-            raise ValueError(f"{who}: keys need a leading (num_envs,) axis, got a single {values.dtype} value.")
+            raise InputError(f"{who}: keys need a leading (num_envs,) axis, got a single {values.dtype} value.")
         if kind in "biuUS" and values.ndim == 1:
             return values.tolist()  # type: ignore[no-any-return]
         if kind in "biu":
@@ -101,12 +102,14 @@ def _rows(who: str, values: Any) -> list[Hashable]:
 def _entry(who: str, value: Any) -> Hashable:
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind in "fc":
-            raise TypeError(f"{who}: keys must be discrete, got {value.dtype}; {_WAY_OUT}.")
+            raise InputTypeError(f"{who}: keys must be discrete, got {value.dtype}; {_WAY_OUT}.")
         value = value.tobytes() if value.ndim else value.item()
     if isinstance(value, float | complex) or (isinstance(value, tuple) and any(isinstance(v, float) for v in value)):
-        raise TypeError(f"{who}: keys must be discrete, got {value!r}; {_WAY_OUT}.")
+        raise InputTypeError(f"{who}: keys must be discrete, got {value!r}; {_WAY_OUT}.")
     try:
         hash(value)
     except TypeError:
-        raise TypeError(f"{who}: keys must be hashable, got {type(value).__name__} {value!r}; {_WAY_OUT}.") from None
+        raise InputTypeError(
+            f"{who}: keys must be hashable, got {type(value).__name__} {value!r}; {_WAY_OUT}."
+        ) from None
     return value  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputTypeError
 from pbim.intrinsic._checks import same_num_envs
 from pbim.intrinsic._keys import Key, host_keys
 from pbim.intrinsic.protocol import Transition
@@ -112,7 +113,7 @@ def encode_keys(who: str, keys: Sequence[Hashable]) -> NDArray[np.str_]:
         except (ValueError, SyntaxError):
             restored = None
         if restored != key:
-            raise TypeError(
+            raise InputTypeError(
                 f"{who}: a key of type {type(key).__name__} cannot be saved; let key=... return integers, strings, "
                 f"bytes or tuples of them."
             )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputTypeError
 from pbim.intrinsic.protocol import Transition
 
 __all__ = ["from_watch_compute_update"]
@@ -87,7 +88,7 @@ def from_watch_compute_update(module: Any, *, device: str = "cpu") -> WatchCompu
     """
     missing = [name for name in ("watch", "compute", "update") if not callable(getattr(module, name, None))]
     if missing:
-        raise TypeError(
+        raise InputTypeError(
             f"from_watch_compute_update: {type(module).__name__} has no {', '.join(missing)}; pass a module with "
             f"watch, compute and update, or any callable transition -> array as it is."
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic._checks import flags, integers, numeric, positive, same_num_envs, within
 from pbim.intrinsic._moments import Moments, merge, spread, standardize
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic
@@ -62,7 +63,7 @@ class Scaled(_Around):
 
     def __init__(self, bonus: Bonus, coefficient: float) -> None:
         if not np.isfinite(coefficient):
-            raise ValueError(f"Scaled: coefficient must be finite, got {coefficient!r}.")
+            raise InputError(f"Scaled: coefficient must be finite, got {coefficient!r}.")
         super().__init__(bonus)
         self.coefficient = coefficient
 
@@ -172,7 +173,7 @@ class NormalizedObservations(_Around):
         _, valid = flags("NormalizedObservations", transition)
         value = numeric("NormalizedObservations", name, getattr(transition, name), valid)
         if not isinstance(value, np.ndarray):
-            raise TypeError(
+            raise InputTypeError(
                 f"NormalizedObservations: reads one array per observation, got a {type(value).__name__}; wrap the "
                 f"bonus in a function that picks or joins the arrays first."
             )
@@ -243,7 +244,7 @@ class Sum:
 
     def __init__(self, *bonuses: Bonus) -> None:
         if not bonuses:
-            raise ValueError("Sum: pass at least one bonus.")
+            raise InputError("Sum: pass at least one bonus.")
         self.bonuses = tuple(map(as_intrinsic, bonuses))
         self.causal = all(getattr(bonus, "causal", True) for bonus in self.bonuses)
         self.episodic = any(getattr(bonus, "episodic", False) for bonus in self.bonuses)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.errors import InputError
 from pbim.intrinsic._checks import integers, positive, within
 from pbim.intrinsic._edge import Edge
 from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
@@ -61,7 +62,7 @@ class Disagreement(Edge):
         within("Disagreement", 0, 1, subset=self.subset)
         integers("Disagreement", features=self.features, **{f"hidden[{i}]": n for i, n in enumerate(self.hidden)})
         if self.members < 2:
-            raise ValueError(f"Disagreement: members must be at least 2 to disagree, got {self.members!r}.")
+            raise InputError(f"Disagreement: members must be at least 2 to disagree, got {self.members!r}.")
 
     def init(self, key: Array, example: Transition) -> DisagreementState:
         """Return a random encoder and ensemble, for transitions of the shapes of ``example``."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic._checks import integers, positive
 from pbim.intrinsic.protocol import Transition
 
@@ -52,12 +53,12 @@ class Empowerment:
         positive("Empowerment", tolerance=self.tolerance)
         kernel = np.asarray(self.transition, dtype=np.float64)
         if kernel.ndim != 3 or kernel.shape[0] != kernel.shape[2] or not kernel.size:
-            raise ValueError(f"Empowerment: transition must have shape (S, A, S), got {kernel.shape}.")
+            raise InputError(f"Empowerment: transition must have shape (S, A, S), got {kernel.shape}.")
         if not (np.isfinite(kernel).all() and (kernel >= 0).all() and np.allclose(kernel.sum(axis=2), 1)):
-            raise ValueError("Empowerment: transition[s, a] must be probabilities that sum to 1 for every s and a.")
+            raise InputError("Empowerment: transition[s, a] must be probabilities that sum to 1 for every s and a.")
         states, actions, _ = kernel.shape
         if actions**self.steps * states * states > _MOST_ENTRIES:
-            raise ValueError(
+            raise InputError(
                 f"Empowerment: {actions}**{self.steps} action sequences from {states} states are more than the exact "
                 f"method can hold; lower steps."
             )
@@ -70,12 +71,12 @@ class Empowerment:
         """Return the empowerment of the next state, shape (num_envs,)."""
         state = np.asarray(transition.next_obs)
         if state.dtype.kind not in "iu" or state.ndim != 1:
-            raise TypeError(
+            raise InputTypeError(
                 f"Empowerment: observations must be integer states of shape (num_envs,), got {state.dtype} of shape "
                 f"{state.shape}; number the states first."
             )
         if state.size and not 0 <= state.min() <= state.max() < len(self.values):
-            raise ValueError(f"Empowerment: states must lie in 0 .. {len(self.values) - 1}, got {state.tolist()}.")
+            raise InputError(f"Empowerment: states must lie in 0 .. {len(self.values) - 1}, got {state.tolist()}.")
         paid: NDArray[np.float64] = self.values[state]
         return paid
 
@@ -140,7 +141,7 @@ def blahut_arimoto(
             return max(information, 0.0), source
         source = np.maximum(source * 2 ** (exponent * (divergence - upper)), 1e-300)  # an input at 0 never returns
         source, exponent = source / source.sum(), 1.5 * exponent
-    raise ValueError(
+    raise InputError(
         f"Empowerment: the capacity did not settle to {tolerance} bits in {max_iterations} iterations; raise either."
     )
 

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.errors import InputError, InputTypeError
+
 Encode: TypeAlias = Callable[[Any], Array]
 
 
@@ -21,7 +23,7 @@ def flatten(obs: Any) -> Array:
     """
     if isinstance(obs, dict | tuple | list):
         names = ", ".join(map(repr, obs)) if isinstance(obs, dict) else f"{len(obs)} parts"
-        raise TypeError(
+        raise InputTypeError(
             f"encode=flatten reads one array per observation, got a {type(obs).__name__} with {names}; pass encode=a "
             f"function that returns one array, such as lambda obs: flatten(obs['image']) or concatenate."
         )
@@ -49,14 +51,14 @@ class one_hot:  # noqa: N801 - used like the functions beside it
 
     def __init__(self, n: int) -> None:
         if n < 2:
-            raise ValueError(f"one_hot: n must be at least 2, got {n!r}.")
+            raise InputError(f"one_hot: n must be at least 2, got {n!r}.")
         self.n = n
 
     def __call__(self, obs: Any) -> Array:
         """Return one row per integer, (num_envs, n)."""
         values = jnp.asarray(obs)
         if values.ndim != 1 or not jnp.issubdtype(values.dtype, jnp.integer):
-            raise TypeError(
+            raise InputTypeError(
                 f"encode=one_hot({self.n}) reads integers of shape (num_envs,), got {values.dtype} of shape "
                 f"{values.shape}; use encode=flatten for arrays."
             )
@@ -75,5 +77,5 @@ def encode_action(who: str, action: Any, num_actions: int | None) -> Array:
     if num_actions is not None:
         return one_hot(num_actions)(action)
     if jnp.issubdtype(action.dtype, jnp.integer):
-        raise TypeError(f"{who}: actions are integers; pass num_actions=env.action_space.n.")
+        raise InputTypeError(f"{who}: actions are integers; pass num_actions=env.action_space.n.")
     return flatten(action)

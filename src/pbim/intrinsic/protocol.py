@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputTypeError
+
 __all__ = ["Bonus", "Intrinsic", "Transition", "as_intrinsic", "ended"]
 
 
@@ -74,7 +76,7 @@ def as_intrinsic(bonus: Bonus) -> Intrinsic:
         return bonus
     if callable(bonus):
         return _Fixed(bonus)
-    raise TypeError(
+    raise InputTypeError(
         f"intrinsic must be a callable transition -> array or have reward(transition) and update(transition), "
         f"got {type(bonus).__name__}: add the missing method or pass a function."
     )

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.errors import InputError
 from pbim.intrinsic._checks import positive
 from pbim.intrinsic._edge import Edge
 from pbim.intrinsic.array_counts import valid_rows
@@ -52,7 +53,7 @@ class PseudoCount(Edge):
     def __post_init__(self) -> None:
         positive("PseudoCount", beta=self.beta)
         if not 1 <= self.bits <= 24:
-            raise ValueError(
+            raise InputError(
                 f"PseudoCount: bits must lie in 1 .. 24 (the table has 2**bits entries), got {self.bits!r}."
             )
 
