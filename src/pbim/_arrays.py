@@ -5,6 +5,7 @@ No array library is imported here but NumPy: whoever passes a JAX array has load
 
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -69,6 +70,8 @@ def is_concrete(array: Array) -> bool:
 
 def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     """Return zeros in the library and on the device of ``like``, in its wide dtype unless one is given."""
+    if is_exact(like) and dtype is None:
+        return np.full(shape, Fraction(0), dtype=object)
     xp = compat.array_namespace(like)
     kwargs = {} if compat.is_jax_array(like) else {"device": compat.device(like)}
     return xp.zeros(shape, dtype=wide_dtype(like) if dtype is None else dtype, **kwargs)

@@ -164,3 +164,17 @@ def test_equal_fractions_and_floats_are_told_apart():
             shaped = shaping.rollout(shaping.init(1, like=bonus), bonus, flags, valid=valid)[1]
             assert all(isinstance(value, kind) for value in shaped[:2, 0])
             assert isinstance(pbim.residuals(shaped, flags, half)[0], kind)
+
+
+def test_whole_numbers_stay_exact_and_memories_stay_fractions():
+    """Integers divided by an integer gamma must not turn into floats, nor must a custom memory after an end."""
+    bonus, ended = np.array([[1], [2], [1], [2]], dtype=object), np.array([[False], [True], [False], [True]])
+    family = (
+        pbim.PBIM(gamma=1, normalize=False),
+        pbim.Custom(gamma=1, normalize=False, repay=s.every_other_step, recall=s.counter),
+    )
+    for conversion in family:
+        _, shaped = conversion.rollout(conversion.init(1, like=bonus), bonus, ended)
+        assert not any(isinstance(value, float) for value in shaped[:, 0])
+        assert pbim.residuals(shaped, ended, 1).tolist() == [0, 0]
+    assert pbim.Raw().step(pbim.Raw().init(1, like=bonus), bonus[0], ended[0])[1].tolist() == [1]

@@ -101,6 +101,7 @@ def test_every_conversion_says_what_it_guarantees():
 def test_frozen_fixes_the_mean_and_nothing_else():
     assert pbim.PBIM(gamma=0.9).frozen(2).normalize == sh.FixedMean(mean=2)
     assert pbim.PBIM(gamma=0.9, normalize=False).frozen(2).normalize == sh.FixedMean(mean=0)
+    assert pbim.PBIM(gamma=0.9, normalize=sh.FixedMean(mean=3)).frozen(2).normalize == sh.FixedMean(mean=3)
     assert pbim.GRM(gamma=0.9, delay=3).frozen(1).delay == 3
     assert pbim.PIES(decay_steps=5).frozen() == pbim.Raw(scale=1)
     assert pbim.PBRS(gamma=0.9).frozen(1) == pbim.PBRS(gamma=0.9)

@@ -47,7 +47,7 @@ def test_json_is_one_object(capsys):
         (("--env", "coridor"), "did you mean 'corridor'?"),
         (("--intrinsic", "cuont"), "did you mean 'count'?"),
         (("--shaping", "pbmi"), "did you mean 'pbim'?"),
-        (("--shaping", "zzzzzz"), "see pbim verify --list"),
+        (("--shaping", "zzzzzz"), "choose one of these"),
         (("--gamma", "high"), "--gamma must be a number"),
         (("--gamma", "1/0"), "--gamma must be a number"),
         (("--gamma", "2"), "gamma must be in (0, 1]"),

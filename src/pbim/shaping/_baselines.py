@@ -35,7 +35,7 @@ class Raw(Shaping):
     array([0.5, 1.5])
     """
 
-    scale: Real | float = 1.0
+    scale: Real | float = 1
     summary: ClassVar[str] = "adds the bonus as it is (times a coefficient)"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.NONE, assumption="the bonus becomes part of the task", reference="Ng et al. 1999, section 2"

@@ -58,9 +58,9 @@ class Ledger(Shaping):
             self.check_horizon(self.max_steps)
 
     def frozen(self, mean: Real | int = 0) -> Self:
-        """Return this conversion with F-bar fixed: 0 when it does not centre, else ``mean``."""
-        uncentred = centring(self.normalize) == FixedMean()
-        return replace(self, normalize=FixedMean(mean=0 if uncentred else mean))
+        """Return this conversion with F-bar fixed to ``mean``, unless it is fixed already."""
+        fixed = centring(self.normalize)
+        return replace(self, normalize=fixed if isinstance(fixed, FixedMean) else FixedMean(mean=mean))
 
     def growth(self, max_steps: int) -> float:
         """Return how many times larger than its bonus the repayment of an entry can get in ``max_steps`` steps."""
@@ -109,9 +109,9 @@ class Ledger(Shaping):
         del lanes
         return ()
 
-    def _forget(self, xp: Any, memory: Memory, ended: Array) -> Memory:
+    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
         """Return the memory with the environments whose episode ended at its start again."""
-        del xp, ended
+        del xp, ledger, ended
         return memory
 
     @abstractmethod
@@ -134,7 +134,7 @@ def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[
         paid = earned - payment if conversion.repays else earned
         shaped = xp.astype(xp.where(ended, -ledger, paid), dtype, copy=False)  # F'_t
         owed = xp.where(ended, 0, (ledger + shaped) / gamma)  # L_{t+1}
-        recalled = conversion._forget(xp, recalled, ended)
+        recalled = conversion._forget(xp, recalled, ledger, ended)
         if len(row) > 3:
             valid = row[3]
             shaped, owed = xp.where(valid, shaped, 0), xp.where(valid, owed, ledger)
@@ -156,7 +156,7 @@ def _settle_in_place(
         if conversion.repays:
             earned = bonus - mean
             memory, payment = conversion._repay(np, memory, ledger, earned)
-            memory = conversion._forget(np, memory, ended)
+            memory = conversion._forget(np, memory, ledger, ended)
             np.subtract(earned, payment, out=row, casting="same_kind")
         np.negative(ledger, out=row, where=ended, casting="same_kind")  # F'_t
         ledger = ledger + row
@@ -234,7 +234,8 @@ class GRM(Ledger):
         payment = xp.where(age >= self.delay, entries[0] * growth, 0)
         return (xp.concat([entries[1:], earned[None]]), age + 1), payment
 
-    def _forget(self, xp: Any, memory: Memory, ended: Array) -> Memory:
+    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
+        del ledger
         entries, age = memory
         return entries, xp.where(ended, 0, age)  # entries older than the episode are never repaid
 
@@ -322,8 +323,8 @@ class Custom(Ledger):
         del xp
         return self.repay(memory, ledger, earned)
 
-    def _forget(self, xp: Any, memory: Memory, ended: Array) -> Memory:
-        fresh = self._recall(xp.zeros(ended.shape, dtype=float))
+    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
+        fresh = self._recall(_arrays.zeros(ledger.shape, ledger))
         return tuple(xp.where(ended, new, old) for new, old in zip(fresh, memory, strict=True))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pbim._arrays import Array
 from pbim.errors import InputError, InputTypeError
+from pbim.intrinsic.protocol import Transition
 from pbim.shaping import Shaping
 from pbim.verification.certificate import Certificate, CertificateReport
 from pbim.verification.fold import name_of
@@ -19,17 +20,6 @@ from pbim.verification.report import Assumption1
 
 Policy = Callable[[Any, np.random.Generator], Any]
 TRIES = 20
-
-
-class Transition(NamedTuple):
-    """One step as bonuses see it, every part with a leading axis of length 1 (num_envs)."""
-
-    obs: Array
-    action: Array
-    next_obs: Array
-    terminated: Array
-    truncated: Array
-    info: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
