@@ -15,6 +15,8 @@ from pbim.errors import InputError, InputTypeError
 
 Array = Any
 
+_NUMPY = compat.array_namespace(np.zeros(0))
+
 
 class Rows(NamedTuple):
     """A checked stream of shape (T, num_envs): ``values``, ``ended``, and ``valid`` or None where every step counts."""
@@ -24,8 +26,15 @@ class Rows(NamedTuple):
     valid: Array | None
 
 
+def array_namespace(array: Array) -> Any:
+    """Return the namespace of one array; what NumPy's is need not be looked up."""
+    return _NUMPY if type(array) is np.ndarray else compat.array_namespace(array)
+
+
 def namespace(**arrays: Array) -> Any:
     """Return the array namespace that all the named arrays share."""
+    if all(array is None or type(array) is np.ndarray for array in arrays.values()):
+        return _NUMPY
     given = {name: array for name, array in arrays.items() if array is not None}
     for name, array in given.items():
         if not compat.is_array_api_obj(array):
@@ -65,6 +74,8 @@ def number_for(number: Any, array: Array) -> Any:
 
 def is_concrete(array: Array) -> bool:
     """Tell whether the values of ``array`` can be looked at (they cannot inside ``jax.jit``)."""
+    if type(array) is np.ndarray:
+        return True
     return not (compat.is_jax_array(array) and isinstance(array, sys.modules["jax"].core.Tracer))
 
 
@@ -108,7 +119,7 @@ def is_finite(values: Array) -> bool:
     """Tell whether all values are finite; yes, where they cannot be looked at."""
     if is_exact(values):
         return True
-    finite = compat.array_namespace(values).isfinite(values.sum())
+    finite = array_namespace(values).isfinite(values.sum())
     return not is_concrete(finite) or bool(finite)
 
 
@@ -116,7 +127,7 @@ def check_finite(name: str, values: Array) -> None:
     """Refuse NaN and infinity where the values can be looked at."""
     if is_finite(values):
         return
-    finite = compat.array_namespace(values).isfinite(values)
+    finite = array_namespace(values).isfinite(values)
     if not bool(finite.all()):
         where = tuple(int(i) for i in np.argwhere(~np.asarray(finite))[0])
         raise InputError(
@@ -127,7 +138,7 @@ def check_finite(name: str, values: Array) -> None:
 
 def flags(xp: Any, name: str, array: Array) -> Array:
     """Return boolean flags; numbers are taken when they are all 0 or 1, as CleanRL stores its dones."""
-    if xp.isdtype(array.dtype, "bool"):
+    if array.dtype == np.bool_ if xp is _NUMPY else xp.isdtype(array.dtype, "bool"):
         return array
     flags = array != 0
     fits = (flags == array).all()
@@ -141,7 +152,7 @@ def flags(xp: Any, name: str, array: Array) -> Array:
 
 def _real(xp: Any, name: str, array: Array) -> Array:
     """Return ``array`` as floats (exact numbers stay as they are)."""
-    if is_exact(array) or xp.isdtype(array.dtype, "real floating"):
+    if is_exact(array) or (array.dtype.kind == "f" if xp is _NUMPY else xp.isdtype(array.dtype, "real floating")):
         return array
     if xp.isdtype(array.dtype, ("bool", "integral")):
         return xp.astype(array, zeros((), array).dtype)
@@ -150,7 +161,7 @@ def _real(xp: Any, name: str, array: Array) -> Array:
 
 def has_numpy_view(array: Array) -> bool:
     """Tell whether ``array`` is a PyTorch tensor that NumPy can read in place."""
-    if not compat.is_torch_array(array):
+    if type(array) is np.ndarray or not compat.is_torch_array(array):
         return False
     return array.device.type == "cpu" and not array.requires_grad and array.dtype in _viewable_dtypes()
 
@@ -196,5 +207,5 @@ def scan(
     for row in zip(*rows, strict=True):
         carry, output = body(carry, row)
         outputs.append(output)
-    xp = compat.array_namespace(rows[0])
+    xp = array_namespace(rows[0])
     return carry, tuple(xp.stack(column) for column in zip(*outputs, strict=True))

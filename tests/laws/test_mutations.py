@@ -19,7 +19,7 @@ MUTANTS = {
     ),
     f"{IN_PLACE}: the last raw bonus is kept (off by one at N-2)": (
         "ledger = ledger + row",
-        "row += (bonus - mean) * ended; ledger = ledger + row",
+        "row += (bonuses[index] - means[index, 0]) * ended; ledger = ledger + row",
     ),
     f"{IN_PLACE}: the ledger is not grown": ("ledger /= gamma", "ledger *= gamma"),
     f"{IN_PLACE}: reset before it is settled": (

@@ -47,6 +47,14 @@ def test_a_state_saved_from_torch_goes_on_in_jax(tmp_path):
     np.testing.assert_allclose(after, s.convert(conversion, s.Stream(bonus, ended))[5:], rtol=1e-5)
 
 
+def test_a_custom_state_is_known_again_by_the_name_of_its_function(tmp_path):
+    first, path = pbim.Custom(gamma=0.9, repay=s.every_other_step, recall=s.counter), tmp_path / "state.npz"
+    sh.save_state(path, first, first.init(2))
+    assert b"0x" not in path.read_bytes()
+    with pytest.raises(pbim.InputError, match="was saved by"):
+        sh.load_state(path, other := pbim.Custom(gamma=0.9, repay=lambda m, x, _: (m, x)), like=other.init(2))
+
+
 def test_what_does_not_fit_is_refused_in_one_sentence(tmp_path):
     conversion, path = pbim.PBIM(gamma=0.9), tmp_path / "state.npz"
     sh.save_state(path, conversion, conversion.init(3))

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar, NamedTuple
 
-from array_api_compat import array_namespace
-
 from pbim import _arrays
-from pbim._arrays import Array, Rows
+from pbim._arrays import Array, Rows, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping
 

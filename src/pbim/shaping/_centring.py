@@ -10,10 +10,8 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-
 from pbim import _arrays
-from pbim._arrays import Array
+from pbim._arrays import Array, array_namespace
 from pbim.errors import InputError
 
 
@@ -88,6 +86,11 @@ class RunningMean(Centring):
 
     def run(self, state: Mean, bonus: Array, valid: Array | None) -> tuple[Mean, Array]:
         """Return, for row t, the mean over all rows before it."""
+        if bonus.shape[0] == 1 and valid is None and not _arrays.is_exact(bonus):  # one step: no cumulative sums
+            num_envs, mean = bonus.shape[1], state.mean
+            seen = state.count + num_envs
+            centre = Mean(seen, mean + (bonus.sum(dtype=state.mean.dtype) - num_envs * mean) / seen)
+            return centre, mean[None, None]
         xp = array_namespace(bonus)
         counts, sums = _row_sums(bonus, valid)
         seen = state.count + xp.cumulative_sum(counts)
@@ -141,14 +144,17 @@ class PreviousRollout(Centring):
 
 def centring(normalize: "bool | Centring") -> Centring:
     """Return the centring that a conversion's ``normalize`` asks for."""
+    if isinstance(normalize, bool):
+        return _RUNNING if normalize else _UNCENTRED
     if isinstance(normalize, Centring):
         return normalize
-    if isinstance(normalize, bool):
-        return RunningMean() if normalize else FixedMean()
     raise InputError(
         f"normalize must be True, False or a centring such as PreviousRollout(steps=128), received {normalize!r}: "
         "see pbim.shaping.Centring"
     )
+
+
+_RUNNING, _UNCENTRED = RunningMean(), FixedMean()
 
 
 def _row_sums(bonus: Array, valid: Array | None) -> tuple[Array, Array]:
@@ -181,11 +187,10 @@ def _block(steps: int) -> Any:
         count, total = row
         xp = array_namespace(total)
         gathered = merge_means(state.gathered, Mean(count, total / (count + (count == 0))))
-        done = state.steps + 1 >= steps
+        taken = state.steps + xp.where(count > 0, xp.ones_like(count), xp.zeros_like(count))
+        done = taken >= steps
         keep = xp.where(done, xp.zeros_like(count), xp.ones_like(count))
         mean = xp.where(done & (gathered.count > 0), gathered.mean, state.mean)
-        return BlockMean(mean, (state.steps + 1) * keep, Mean(gathered.count * keep, gathered.mean * keep)), (
-            state.mean,
-        )
+        return BlockMean(mean, taken * keep, Mean(gathered.count * keep, gathered.mean * keep)), (state.mean,)
 
     return body

@@ -20,10 +20,9 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows
+from pbim._arrays import Array, Rows, array_namespace
 from pbim.errors import InputError, RepaymentWarning
 from pbim.shaping._centring import Centring, FixedMean, centring
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
@@ -150,15 +149,19 @@ def _settle_in_place(
     """Run the same equations over NumPy rows, three times as fast: one array is allocated and settled in place."""
     ledger, memory = carry
     gamma = _arrays.number_for(conversion.gamma, ledger)
-    shaped = np.subtract(bonuses, means).astype(bonuses.dtype, copy=False)
-    rounds = shaped.dtype != ledger.dtype
-    for bonus, mean, ended, row in zip(bonuses, means[:, 0], endings, shaped, strict=True):
+    shaped = bonuses - means
+    rounds = bonuses.dtype != ledger.dtype
+    if rounds:
+        shaped = shaped.astype(bonuses.dtype)
+    for index, row in enumerate(shaped):
+        ended = endings[index]
         if conversion.repays:
-            earned = bonus - mean
+            earned = bonuses[index] - means[index, 0]
             memory, payment = conversion._repay(np, memory, ledger, earned)
             memory = conversion._forget(np, memory, ledger, ended)
             np.subtract(earned, payment, out=row, casting="same_kind")
-        np.negative(ledger, out=row, where=ended, casting="same_kind")  # F'_t
+        if ended.any():
+            np.negative(ledger, out=row, where=ended, casting="same_kind")  # F'_t
         ledger = ledger + row
         ledger /= gamma  # L_{t+1}: already 0 where the episode ended, but for the rounding of F'_t
         if rounds:

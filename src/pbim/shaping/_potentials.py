@@ -10,10 +10,8 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
-from array_api_compat import array_namespace
-
 from pbim import _arrays
-from pbim._arrays import Array, Rows
+from pbim._arrays import Array, Rows, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import FixedMean
 from pbim.shaping._ledger import Geometric, LedgerState

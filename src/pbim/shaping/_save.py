@@ -1,6 +1,7 @@
 """Saving a conversion's state between runs: a flat archive of arrays, never pickle."""
 
 import os
+import re
 import tempfile
 import zipfile
 from pathlib import Path
@@ -41,7 +42,7 @@ def save_state(path: str | os.PathLike[str], shaping: Shaping, state: State) -> 
     exact = [name for name, array in arrays.items() if array.dtype == object]
     if exact:
         raise InputError(f"a state of exact numbers cannot be saved without pickle, received {exact}: use floats")
-    contents: dict[str, Any] = {**arrays, _CONFIG: np.array(repr(shaping))}
+    contents: dict[str, Any] = {**arrays, _CONFIG: np.array(_identity(shaping))}
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
         try:
             np.savez(file, allow_pickle=False, **contents)
@@ -66,11 +67,16 @@ def load_state(path: str | os.PathLike[str], shaping: Shaping, like: State) -> S
             f"read ({error}): use an earlier checkpoint"
         ) from None
     saved = str(arrays.pop(_CONFIG, "an unknown conversion"))
-    if saved != repr(shaping):
+    if saved != _identity(shaping):
         raise InputError(
             f"the state in {os.fspath(path)!r} was saved by {saved}, not by {shaping!r}: load it with that one"
         )
     return load_arrays(like, arrays)
+
+
+def _identity(shaping: Shaping) -> str:
+    """Return the conversion as it prints, without the addresses of functions, which no other process has."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(shaping))
 
 
 def _leaves(state: Any, prefix: str = "") -> list[tuple[str, Any]]:

@@ -114,9 +114,13 @@ class Certificate:
         if rows.values.shape[0] == 0:
             return state, rows.values, rows.ended
         valid = rows.valid if rows.valid is not None else compat.array_namespace(rows.ended).ones_like(rows.ended)
-        body = _summing(_arrays.number_for(self.gamma, state.total), compat.array_namespace(rows.values))
+        gamma = _arrays.number_for(self.gamma, state.total)
         with np.errstate(over="ignore", invalid="ignore"):
-            state, (totals,) = _arrays.scan(body, state, (rows.values, rows.ended, valid))
+            if isinstance(rows.values, np.ndarray):
+                state, totals = _sum_in_place(gamma, state, rows.values, rows.ended, valid)
+            else:
+                body = _summing(gamma, _arrays.array_namespace(rows.values))
+                state, (totals,) = _arrays.scan(body, state, (rows.values, rows.ended, valid))
         return state, totals, rows.ended
 
 
@@ -126,20 +130,44 @@ def _summing(gamma: Any, xp: Any) -> Callable[..., Any]:
         shaped, ended, valid = row
         term = xp.where(valid, state.discount * xp.astype(shaped, state.total.dtype, copy=False), 0)  # gamma^t F'_t
         total, scale = state.total + term, state.scale + abs(term)
-        relative = abs(total) / xp.where(scale == 0, 1, scale)
-        relative = xp.where(relative == relative, relative, float("inf"))  # NaN never passes
         discount = xp.where(valid, state.discount * gamma, state.discount)
-        following = CertificateState(
-            total=xp.where(ended, 0, total),
-            scale=xp.where(ended, 0, scale),
-            discount=xp.where(ended, 1, discount),
-            episodes=state.episodes + xp.sum(xp.astype(ended, state.total.dtype)),
-            worst=_larger(xp, state.worst, xp.max(xp.where(ended, relative, 0))),
-            worst_absolute=_larger(xp, state.worst_absolute, xp.max(xp.where(ended, abs(total), 0))),
-        )
-        return following, (total,)
+        state = state._replace(total=total, scale=scale, discount=discount)
+        return _judged(xp, state, ended), (total,)
 
     return body
+
+
+def _sum_in_place(
+    gamma: Any, state: CertificateState, shaped: Array, ended: Array, valid: Array
+) -> tuple[CertificateState, Array]:
+    """Run the same sums over NumPy rows, and judge only the rows in which an episode ended."""
+    totals = np.empty(shaped.shape, state.total.dtype)
+    total, scale, discount = state.total, state.scale, state.discount
+    ends, whole = ended.any(axis=1).tolist(), valid.all(axis=1).tolist()
+    for index, row in enumerate(totals):
+        term, grown = discount * shaped[index], discount * gamma
+        if not whole[index]:
+            term, grown = np.where(valid[index], term, 0), np.where(valid[index], grown, discount)
+        total, scale, discount = np.add(total, term, out=row), scale + abs(term), grown
+        if ends[index]:
+            state = state._replace(total=total, scale=scale, discount=discount)
+            state = _judged(np, state, ended[index])
+            total, scale, discount = state.total, state.scale, state.discount
+    return state._replace(total=total.copy(), scale=scale, discount=discount), totals
+
+
+def _judged(xp: Any, state: CertificateState, ended: Array) -> CertificateState:
+    """Return the state with the episodes that ended counted, compared with the worst, and begun anew."""
+    relative = abs(state.total) / xp.where(state.scale == 0, 1, state.scale)
+    relative = xp.where(relative == relative, relative, float("inf"))  # NaN never passes
+    return CertificateState(
+        total=xp.where(ended, 0, state.total),
+        scale=xp.where(ended, 0, state.scale),
+        discount=xp.where(ended, 1, state.discount),
+        episodes=state.episodes + xp.sum(xp.astype(ended, state.total.dtype)),
+        worst=_larger(xp, state.worst, xp.max(xp.where(ended, relative, 0))),
+        worst_absolute=_larger(xp, state.worst_absolute, xp.max(xp.where(ended, abs(state.total), 0))),
+    )
 
 
 def _larger(xp: Any, a: Array, b: Array) -> Array:
