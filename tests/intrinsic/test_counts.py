@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pbim.intrinsic import ActionRecency, EpisodicCount, LifetimeCount, Transition
+from pbim.intrinsic import ActionRecency, EpisodicCount, LifetimeCount, Scaled, Sum, Transition
 
 NUM_ENVS, NUM_STATES, NUM_ACTIONS = 3, 4, 2
 
@@ -151,3 +151,15 @@ def test_counting_sixteen_images_costs_microseconds():
 
     per_env = min(timeit.repeat(once, number=200, repeat=5)) / 200 / 16
     assert per_env < 20e-6  # measured at 2e-6; the margin is for busy machines
+
+
+@pytest.mark.parametrize("wrapped", [lambda bonus: bonus, lambda bonus: Scaled(Sum(bonus, bonus), 0.5)])
+def test_an_abandoned_episode_is_forgotten_in_its_environment_only(wrapped):
+    bonus, no = wrapped(EpisodicCount(alpha=1.0)), np.zeros(2, bool)
+    step = Transition(np.array([0, 0]), np.array([0, 0]), np.array([5, 5]), no, no, {})
+    bonus.update(step)
+    before = bonus.reward(step)
+    bonus.restart(np.array([True, False]))
+    after = bonus.reward(step)
+    assert after[0] > before[0]
+    assert after[1] == before[1]

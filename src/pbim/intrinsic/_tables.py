@@ -49,6 +49,12 @@ class EpisodicTable:
             elif real:
                 row[key] = row.get(key, 0) + 1
 
+    def forget(self, where: NDArray[np.bool_]) -> None:
+        """Forget the running episodes of the environments where true."""
+        for row, gone in zip(self.rows, where.tolist(), strict=False):
+            if gone:
+                row.clear()
+
     def state_dict(self) -> Arrays:
         """Return the table as flat arrays."""
         entries = [(index, key, value) for index, row in enumerate(self.rows) for key, value in row.items()]

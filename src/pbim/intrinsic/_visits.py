@@ -50,6 +50,10 @@ class VisitsEdge(Edge):
         super().update(transition)
         self._table.add(keys, *flags(type(self).__name__, transition))
 
+    def restart(self, where: NDArray[np.bool_], /) -> None:
+        """Forget the episodes that were abandoned, where true (num_envs,)."""
+        self._table.forget(where)
+
     def state_dict(self) -> Arrays:
         """Return everything learnt and counted as a flat dictionary of arrays."""
         return super().state_dict() | {f"visits.{name}": value for name, value in self._table.state_dict().items()}

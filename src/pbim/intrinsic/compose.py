@@ -31,6 +31,11 @@ def _load(bonus: Intrinsic, prefix: str, arrays: Mapping[str, NDArray[np.generic
         bonus.load_state_dict(mine)
 
 
+def _restart(bonus: Intrinsic, where: NDArray[np.bool_]) -> None:
+    if hasattr(bonus, "restart"):
+        bonus.restart(where)
+
+
 class _Around:
     """What every composition of one bonus shares: it says of itself what the inner bonus says, and saves it."""
 
@@ -42,6 +47,10 @@ class _Around:
     def update(self, transition: Transition, /) -> None:
         """Let the inner bonus learn."""
         self.bonus.update(transition)
+
+    def restart(self, where: NDArray[np.bool_], /) -> None:
+        """Let the inner bonus forget the episodes that were abandoned, where true (num_envs,)."""
+        _restart(self.bonus, where)
 
     def state_dict(self) -> Arrays:
         """Return the state of this bonus and the inner one as flat arrays."""
@@ -257,6 +266,11 @@ class Sum:
         """Let every bonus learn."""
         for bonus in self.bonuses:
             bonus.update(transition)
+
+    def restart(self, where: NDArray[np.bool_], /) -> None:
+        """Let every bonus forget the episodes that were abandoned, where true (num_envs,)."""
+        for bonus in self.bonuses:
+            _restart(bonus, where)
 
     def state_dict(self) -> Arrays:
         """Return the states of all bonuses as flat arrays."""

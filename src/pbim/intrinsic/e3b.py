@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 from pbim.intrinsic._checks import positive
 from pbim.intrinsic._dynamics import DynamicsEdge, DynamicsState
@@ -50,6 +52,13 @@ class E3B(DynamicsEdge):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("E3B", ridge=self.ridge)
+
+    def restart(self, where: NDArray[np.bool_], /) -> None:
+        """Empty the ellipses of the episodes that were abandoned, where true (num_envs,)."""
+        state = self._memory.state
+        if state is not None:
+            empty = jnp.eye(self.features) / self.ridge
+            self._memory.state = state._replace(inverse=jnp.where(where[:, None, None], empty, state.inverse))
 
     def init(self, key: Array, example: Transition) -> E3BState:
         """Return random models and, for each environment, the inverse of an empty ellipse."""

@@ -65,6 +65,10 @@ class EpisodicCount:
         """Count this step's arrivals and forget the environments whose episode ended."""
         self._table.add(self._table.keys(self.key, transition), *flags("EpisodicCount", transition))
 
+    def restart(self, where: NDArray[np.bool_], /) -> None:
+        """Forget the episodes that were abandoned, where true (num_envs,)."""
+        self._table.forget(where)
+
     def state_dict(self) -> Arrays:
         """Return the counts as a flat dictionary of arrays."""
         return self._table.state_dict()
