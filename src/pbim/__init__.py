@@ -13,10 +13,11 @@ _NAMES = {
     "verification": "Certificate FiniteMDP residuals verify",
     "intrinsic": "EpisodicCount LifetimeCount ActionRecency PseudoCount RND ICM RIDE NovelD E3B Disagreement "
     "Empowerment",
+    "adapters": "wrap",
     "errors": "InputError InputTypeError RepaymentWarning",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = ("envs", "errors", "intrinsic", "shaping", "testing", "verification")
+_MODULES = ("adapters", "envs", "errors", "intrinsic", "shaping", "testing", "verification")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

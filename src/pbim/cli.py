@@ -26,6 +26,7 @@ _BENCHMARKS = {
     "shaping": "converting a (128 x 1024) stream of bonuses, against plain Python",
     "envs": "steps of DoorKey, against navix, xminigrid and Farama MiniGrid",
     "intrinsic": "reward and training of RND on a rollout, against RLeXplore",
+    "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
 }
 
 

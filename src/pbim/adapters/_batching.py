@@ -1,0 +1,162 @@
+"""Observations and infos with a leading (num_envs,) axis, whatever form a framework hands them over in."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+_ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def held(batch: Any) -> Any:
+    """Return a batch that stays as it is when an environment writes into the arrays it handed out."""
+    if isinstance(batch, np.ndarray):
+        return batch.copy()
+    if isinstance(batch, dict):
+        return {name: held(part) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(map(held, batch)) if isinstance(batch[0], np.ndarray | dict | tuple) else batch
+    return batch
+
+
+def batch_of_one(space: spaces.Space[Any], value: Any) -> Any:
+    """Return one value of ``space`` as a batch of 1; what is not an array becomes a tuple, as in Gymnasium."""
+    if isinstance(space, _ARRAYS):
+        return np.array(value)[None]
+    if isinstance(space, spaces.Dict):
+        return {name: batch_of_one(part, value[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(batch_of_one(part, value[index]) for index, part in enumerate(space.spaces))
+    return (value,)
+
+
+def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> Any:
+    """Return ``batch`` with single values of ``space`` in place of the numbered rows; the batch itself stays."""
+    if isinstance(space, spaces.Dict):
+        return {
+            name: with_rows(part, batch[name], {index: value[name] for index, value in rows.items()})
+            for name, part in space.items()
+        }
+    if isinstance(space, spaces.Tuple):
+        return tuple(
+            with_rows(part, batch[place], {index: value[place] for index, value in rows.items()})
+            for place, part in enumerate(space.spaces)
+        )
+    if isinstance(space, _ARRAYS):
+        batch = np.array(batch)
+        for index, value in rows.items():
+            batch[index] = value
+        return batch
+    return tuple(rows.get(index, value) for index, value in enumerate(batch))
+
+
+def flat(space: spaces.Space[Any], batch: Any, name: str) -> Arrays:
+    """Return a batch as arrays by dotted name; empty where it holds what no plain array can."""
+    if isinstance(space, spaces.Dict):
+        parts = [flat(part, batch[key], f"{name}.{key}") for key, part in space.items()]
+    elif isinstance(space, spaces.Tuple):
+        parts = [flat(part, batch[place], f"{name}.{place}") for place, part in enumerate(space.spaces)]
+    elif isinstance(space, (*_ARRAYS, spaces.Text)):
+        parts = [{name: np.array(batch)}]
+    else:
+        parts = [{}]
+    return {} if not all(parts) else {key: array for part in parts for key, array in part.items()}
+
+
+def unflat(space: spaces.Space[Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
+    """Return the batch that ``flat`` took apart, None where it was not kept."""
+    if isinstance(space, spaces.Dict):
+        parts = {key: unflat(part, arrays, f"{name}.{key}") for key, part in space.items()}
+        return None if any(part is None for part in parts.values()) else parts
+    if isinstance(space, spaces.Tuple):
+        places = tuple(unflat(part, arrays, f"{name}.{place}") for place, part in enumerate(space.spaces))
+        return None if any(part is None for part in places) else places
+    array = arrays.get(name)
+    if array is None or isinstance(space, _ARRAYS):
+        return None if array is None else array.copy()
+    return tuple(array.tolist())
+
+
+class OneInfo(Mapping[str, Any]):
+    """The info of one environment as a batch of 1, converted when an entry is read."""
+
+    def __init__(self, info: Mapping[str, Any]) -> None:
+        self._info = info
+
+    def __getitem__(self, name: str) -> Any:
+        return _stacked([self._info[name]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._info)
+
+    def __len__(self) -> int:
+        return len(self._info)
+
+
+class FinalInfo(Mapping[str, Any]):
+    """Batched infos where ``ended`` environments show the info of the step that ended them, not of the reset after.
+
+    ``infos`` and ``final`` follow Gymnasium's layout: one array a name, and the mask ``_name`` of who reported it.
+    """
+
+    def __init__(self, infos: Mapping[str, Any], final: Mapping[str, Any], ended: NDArray[np.bool_]) -> None:
+        skip = ("final_obs", "_final_obs", "final_info", "_final_info")
+        self._infos = {name: value for name, value in infos.items() if name not in skip}
+        self._final, self._ended = final, ended
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._final:
+            value = self._infos[name]
+            return value & ~self._ended if name.startswith("_") and value.dtype == np.bool_ else value
+        final = self._final[name]
+        if isinstance(final, dict):
+            return FinalInfo(self._infos.get(name, {}), final, self._ended)
+        value = np.array(self._infos[name]) if name in self._infos else np.zeros_like(final)
+        value[self._ended] = final[self._ended]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._infos, *self._final)))
+
+    def __len__(self) -> int:
+        return len({*self._infos, *self._final})
+
+
+class ListedInfo(Mapping[str, Any]):
+    """A list of infos, one an environment, in Gymnasium's layout; an entry is stacked when it is read."""
+
+    def __init__(self, infos: list[dict[str, Any]]) -> None:
+        self._infos = infos
+
+    def __getitem__(self, name: str) -> Any:
+        mask = np.array([name in info for info in self._infos])
+        if mask.any():
+            first = next(info[name] for info in self._infos if name in info)
+            return _stacked([info.get(name, _blank(first)) for info in self._infos])
+        mask = np.array([name[1:] in info for info in self._infos])
+        if name.startswith("_") and mask.any():
+            return mask
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys(name for info in self._infos for name in info)
+        return iter([*names, *(f"_{name}" for name in names)])
+
+    def __len__(self) -> int:
+        return 2 * len({name for info in self._infos for name in info})
+
+
+def _stacked(values: list[Any]) -> NDArray[Any]:
+    """Return values as one array with a leading axis; objects where they are not numbers or arrays of one shape."""
+    if all(isinstance(value, int | float | np.generic | np.ndarray) for value in values):
+        shapes = {np.shape(value) for value in values}
+        if len(shapes) == 1:
+            return np.array(values)
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _blank(value: Any) -> Any:
+    return np.zeros_like(value) if isinstance(value, int | float | np.generic | np.ndarray) else None
