@@ -38,7 +38,6 @@ venv = make_vec_env(args.env_id, n_envs=8, seed=args.seed, wrapper_class=flat_vi
 bonus = pbim.intrinsic.EpisodicCount(alpha=0.02, key=view)
 venv = sb3.wrap(venv, intrinsic=bonus, shaping=pbim.PBIM(gamma=args.gamma))
 
-log = {"tensorboard_log": args.log_dir, "device": "cpu"}
 model = PPO(
     "MlpPolicy", venv, gamma=args.gamma, n_steps=128, seed=args.seed, tensorboard_log=args.log_dir, device="cpu"
 )

@@ -98,7 +98,7 @@ def test_bootstrap_shifts_every_target_of_on_policy_learners_by_the_ledger(algor
     """With V' = V - L, what SB3 computes with F' is what it computes without, minus L_t: no ranking changes."""
     ledger = ledgers("bootstrap")
     plain, where = ppo_returns(story(), critic, algorithm)
-    venv = sb3.wrap(story(), visited, PLAIN)
+    venv = sb3.wrap(story(), visited, PLAIN, truncation="bootstrap")
     shaped, _ = ppo_returns(venv, lambda code: critic(code) - ledger(code), algorithm)
     assert shaped == pytest.approx(plain - ledger(where), abs=1e-3)
     assert venv.certificate().ok
@@ -108,7 +108,7 @@ def test_bootstrap_shifts_every_target_of_on_policy_learners_by_the_ledger(algor
 def test_settle_shifts_every_target_by_the_ledger_of_a_learner_that_stops() -> None:
     ledger = ledgers("settle")
     plain, where = ppo_returns(Forgetful(story()), critic)
-    venv = sb3.wrap(story(), visited, PLAIN, truncation="settle")
+    venv = sb3.wrap(story(), visited, PLAIN)
     shaped, _ = ppo_returns(venv, lambda code: critic(code) - ledger(code))
     assert shaped == pytest.approx(plain - ledger(where), abs=1e-3)
     assert venv.certificate().bootstrapped == 0
@@ -288,7 +288,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         "without F'",
     ),
     "a replay buffer that stops at time limits": (
-        lambda: _learn(sb3.wrap(story(), visited, PLAIN), "DQN", handle_timeout_termination=False),
+        lambda: _learn(sb3.wrap(story(), visited, PLAIN, "bootstrap"), "DQN", handle_timeout_termination=False),
         "wrap with truncation='settle'",
     ),
     "no wrapper": (lambda: _learn(story()), "PBIMCallback needs a learner whose VecEnv is wrapped"),

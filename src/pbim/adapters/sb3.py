@@ -27,17 +27,17 @@ def wrap(
     venv: VecEnv,
     intrinsic: Bonus,
     shaping: Shaping,
-    truncation: Truncation = "bootstrap",
+    truncation: Truncation = "settle",
     *,
     max_episode_steps: int | None = None,
 ) -> "ShapedVecEnv":
     """Return ``venv`` with the converted bonus added to its reward; each info carries the three rewards.
 
-    ``truncation="bootstrap"``, the default here, is what the algorithms of Stable-Baselines3 do where an info says
-    ``TimeLimit.truncated``: they add gamma * V(terminal observation) to the target, so the open ledger is left to V.
-    ``"settle"`` settles it there and takes ``TimeLimit.truncated`` back (the info says ``truncated`` instead), so that
-    the algorithm stops there too: a time limit is then part of the task, as in the paper. Use it for a task that
-    only ever ends by time limit, where otherwise nothing is settled.
+    ``truncation="settle"``, the default of every adapter, settles the ledger at a time limit and takes
+    ``TimeLimit.truncated`` back (the info says ``truncated`` instead), so that the algorithm stops there too: the time
+    limit is part of the task, as in the paper, and every episode is certified. ``"bootstrap"`` leaves
+    ``TimeLimit.truncated`` as it is: the algorithms of Stable-Baselines3 then add gamma * V(terminal observation) to
+    the target, and the open ledger is left to V. Choose it where a time limit is only a convenience of training.
 
     Train with :class:`PBIMCallback`, which refuses what would break the cancellation. ``VecNormalize`` with
     ``norm_reward=False`` may stand outside the wrapper, and for on-policy algorithms inside.
@@ -61,7 +61,7 @@ class ShapedVecEnv(VecEnvWrapper):
         venv: VecEnv,
         intrinsic: Bonus,
         shaping: Shaping,
-        truncation: Truncation = "bootstrap",
+        truncation: Truncation = "settle",
         *,
         max_episode_steps: int | None = None,
     ) -> None:
