@@ -29,6 +29,16 @@ _BENCHMARKS = {
     "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
 }
 
+_EXTRAS = {
+    **dict.fromkeys(("jax", "equinox", "optax"), "jax"),
+    "gymnasium": "gymnasium",
+    "matplotlib": "plot",
+    "minigrid": "envs",
+    "stable_baselines3": "sb3",
+    "torch": "torch",
+}
+"""Which extra brings an optional package."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class List:
@@ -116,6 +126,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _parsed(arguments or ["--help"]).run()
     except InputError as error:
         print(f"pbim: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in _EXTRAS:
+            raise
+        extra = _EXTRAS[package]
+        print(f"pbim: this needs {package}, which is not installed: pip install 'pbim[{extra}]'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("pbim: stopped", file=sys.stderr)

@@ -1,0 +1,48 @@
+from pbim import (
+    adapters as adapters,
+    envs as envs,
+    errors as errors,
+    intrinsic as intrinsic,
+    shaping as shaping,
+    testing as testing,
+    verification as verification,
+)
+from pbim.adapters import wrap as wrap
+from pbim.errors import (
+    InputError as InputError,
+    InputTypeError as InputTypeError,
+    RepaymentWarning as RepaymentWarning,
+)
+from pbim.intrinsic import (
+    E3B as E3B,
+    ICM as ICM,
+    RIDE as RIDE,
+    RND as RND,
+    ActionRecency as ActionRecency,
+    Disagreement as Disagreement,
+    Empowerment as Empowerment,
+    EpisodicCount as EpisodicCount,
+    LifetimeCount as LifetimeCount,
+    NovelD as NovelD,
+    PseudoCount as PseudoCount,
+)
+from pbim.shaping import (
+    GRM as GRM,
+    PBIM as PBIM,
+    PBRS as PBRS,
+    PIES as PIES,
+    Custom as Custom,
+    Geometric as Geometric,
+    LookAhead as LookAhead,
+    LookBack as LookBack,
+    NoBonus as NoBonus,
+    Raw as Raw,
+)
+from pbim.verification import (
+    Certificate as Certificate,
+    FiniteMDP as FiniteMDP,
+    residuals as residuals,
+    verify as verify,
+)
+
+__version__: str
