@@ -128,3 +128,13 @@ def test_inside_jit_an_overflow_shows_in_the_certificate():
     report = certificate.report(run())
     assert not report.ok
     assert report.worst == float("inf")
+
+
+@pytest.mark.parametrize("to", [np.asarray, jnp.asarray, torch.asarray])
+@pytest.mark.parametrize("conversion", [pbim.Raw(), pbim.PBIM(gamma=1.0)])
+def test_many_finite_half_precision_bonuses_are_no_overflow(conversion, to):
+    bonus, never = to(np.ones((256, 1024), np.float16)), to(np.zeros((256, 1024), bool))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, shaped = conversion.rollout(conversion.init(1024, like=bonus), bonus, never)
+    assert shaped.dtype == bonus.dtype
