@@ -138,3 +138,8 @@ def test_many_finite_half_precision_bonuses_are_no_overflow(conversion, to):
         warnings.simplefilter("error")
         _, shaped = conversion.rollout(conversion.init(1024, like=bonus), bonus, never)
     assert shaped.dtype == bonus.dtype
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    assert pbim.GRM(gamma=0.9, delay=np.int64(2)) == pbim.GRM(gamma=0.9, delay=2)
+    assert repr(pbim.PIES(decay_steps=np.int32(9))) == repr(pbim.PIES(decay_steps=9))

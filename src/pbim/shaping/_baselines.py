@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 from pbim import _arrays
 from pbim._arrays import Array, Rows, array_namespace
 from pbim.errors import InputError
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_count
 
 
 class Stateless(NamedTuple):
@@ -86,11 +86,12 @@ class PIES(Shaping):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.decay_steps, bool) or not isinstance(self.decay_steps, int) or self.decay_steps < 1:
+        if not is_count(self.decay_steps):
             raise InputError(
                 f"decay_steps must be a whole number of at least 1, received {self.decay_steps!r}: "
                 "pass the number of transitions after which the bonus is gone"
             )
+        object.__setattr__(self, "decay_steps", int(self.decay_steps))
 
     def frozen(self, mean: Real | int = 0) -> Raw:
         """Return the raw bonus: what is added before the coefficient has fallen."""

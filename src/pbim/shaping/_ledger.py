@@ -25,7 +25,7 @@ from pbim import _arrays
 from pbim._arrays import Array, Rows, array_namespace
 from pbim.errors import InputError, RepaymentWarning
 from pbim.shaping._centring import Centring, FixedMean, centring
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count
 
 Memory = tuple[Array, ...]
 
@@ -215,11 +215,12 @@ class GRM(Ledger):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.delay, bool) or not isinstance(self.delay, int) or self.delay < 1:
+        if not is_count(self.delay):
             raise InputError(
                 f"delay must be a whole number of at least 1, received {self.delay!r}: "
                 "1 repays at the next step; to repay only at the end use pbim.PBIM"
             )
+        object.__setattr__(self, "delay", int(self.delay))
         super().__post_init__()
 
     def growth(self, max_steps: int) -> float:

@@ -55,7 +55,7 @@ class Shaping(ABC):
 
     def init(self, num_envs: int, like: Array | None = None) -> State:
         """Return the state before the first step of ``num_envs`` environments, in the library and dtype of ``like``."""
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
+        if not is_count(num_envs):
             raise InputError(f"num_envs must be a whole number of at least 1, received {num_envs!r}: pass env.num_envs")
         if like is not None:
             _arrays.namespace(like=like)
@@ -127,6 +127,11 @@ def check_gamma(gamma: Any) -> None:
         raise InputTypeError(f"gamma must be a real number in (0, 1], received {gamma!r}: pass the learner's discount")
     if not 0 < float(gamma) <= 1:
         raise InputError(f"gamma must be in (0, 1], received {gamma}: pass the discount your learner trains with")
+
+
+def is_count(number: Any) -> bool:
+    """Tell whether ``number`` is a whole number of at least 1, of Python's or of NumPy's kind."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= 1
 
 
 def _check_overflow(shaping: Shaping, shaped: Array) -> None:
