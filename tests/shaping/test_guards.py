@@ -143,3 +143,16 @@ def test_many_finite_half_precision_bonuses_are_no_overflow(conversion, to):
 def test_whole_numbers_of_numpy_are_whole_numbers():
     assert pbim.GRM(gamma=0.9, delay=np.int64(2)) == pbim.GRM(gamma=0.9, delay=2)
     assert repr(pbim.PIES(decay_steps=np.int32(9))) == repr(pbim.PIES(decay_steps=9))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (None, ["state", "init", "NoneType"]),
+        (pbim.PBIM(gamma=0.9).init(2, like=np.zeros(0, object)), ["bonus", "exact", "float64", "init"]),
+    ],
+)
+def test_states_that_do_not_fit_are_refused(state, words):
+    with pytest.raises(pbim.InputTypeError) as error:
+        pbim.PBIM(gamma=0.9).step(state, np.ones(2), NEVER)
+    assert all(word in str(error.value) for word in words), str(error.value)

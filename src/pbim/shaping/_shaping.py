@@ -100,6 +100,7 @@ class Shaping(ABC):
     ) -> tuple[State, Array]:
         """Check a call and run it; tensors in main memory go through NumPy: no copy, same numbers, less overhead."""
         self._check_extra(extra)
+        _check_state(state, bonus)
         _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
         viewed = not self.calls_back and _arrays.has_numpy_view(bonus)
         if viewed:
@@ -132,6 +133,19 @@ def check_gamma(gamma: Any) -> None:
 def is_count(number: Any) -> bool:
     """Tell whether ``number`` is a whole number of at least 1, of Python's or of NumPy's kind."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= 1
+
+
+def _check_state(state: Any, bonus: Any) -> None:
+    """Refuse what no ``init`` returned, and exact ledgers for rounded bonuses."""
+    if not isinstance(state, tuple) or not state:
+        raise InputTypeError(
+            f"state must be what init returned, received {type(state).__name__}: call init(num_envs, like=bonus) first"
+        )
+    if _arrays.is_exact(state[0]) and isinstance(bonus, np.ndarray) and not _arrays.is_exact(bonus):
+        raise InputTypeError(
+            f"bonus must hold exact numbers (dtype object) like the state, received {bonus.dtype}: pass "
+            "bonus.astype(object), or call init(num_envs) for floats"
+        )
 
 
 def _check_overflow(shaping: Shaping, shaped: Array) -> None:
