@@ -1,5 +1,6 @@
 """The certificate sees what the equations promise, and what happens when they are not kept."""
 
+import re
 from fractions import Fraction
 
 import hypothesis.strategies as st
@@ -115,3 +116,9 @@ def test_bad_input_is_refused():
         pbim.residuals(np.zeros((1, 1, 1)), np.zeros((1, 1, 1), bool), 0.9)
     with pytest.raises(pbim.InputError, match="gamma must be in"):
         pbim.residuals(np.zeros(3), np.zeros(3, bool), 0)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1)])
+def test_flags_of_another_shape_than_the_rewards_are_named_as_they_were_given(shape):
+    with pytest.raises(pbim.InputError, match=re.escape(f"ended must have the shape (3,) of shaped, received {shape}")):
+        pbim.residuals(np.zeros(3), np.zeros(shape, bool), 0.9)

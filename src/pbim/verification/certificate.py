@@ -186,6 +186,11 @@ def residuals(shaped: Array, ended: Array, gamma: Real | float, *, valid: Array 
     """
     certificate = Certificate(gamma=gamma)
     _arrays.namespace(shaped=shaped, ended=ended, valid=valid)
+    for name, array in (("ended", ended), ("valid", valid)):
+        if array is not None and tuple(array.shape) != tuple(shaped.shape):
+            raise InputError(
+                f"{name} must have the shape {tuple(shaped.shape)} of shaped, received {tuple(array.shape)}: reshape it"
+            )
     if shaped.ndim == 1:
         shaped, ended, valid = shaped[:, None], ended[:, None], None if valid is None else valid[:, None]
     if shaped.ndim != 2:
