@@ -7,8 +7,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from pbim import PBIM
 from pbim.errors import InputError
-from pbim.verification import FiniteMDP
+from pbim.verification import FiniteMDP, verify
 from pbim.verification.gallery import corridor, grid
 
 
@@ -149,3 +150,23 @@ def test_from_arrays_takes_what_an_environment_gives():
     given = arrays()
     mdp = FiniteMDP.from_arrays([given[name] for name in ("transition", "reward", "initial", "terminal")], gamma=1)
     assert mdp.count_histories(2) == 5
+
+
+def test_probabilities_in_single_precision_are_those_of_a_distribution():
+    chances = np.random.default_rng(0).random((4, 2, 4)).astype(np.float32)
+    chances /= chances.sum(axis=2, keepdims=True)
+    assert abs(chances.sum(axis=2, dtype=float) - 1).max() > 1e-8
+    terminal, initial = [False, False, False, True], np.array([1, 0, 0, 0], np.float32)
+    rest = {"reward": np.zeros((4, 2, 4), np.float32), "initial": initial, "terminal": terminal, "gamma": 0.9}
+    mdp = FiniteMDP(transition=chances, **rest)
+    assert abs(mdp.transition.sum(axis=2) - 1).max() < 1e-15
+    visits = verify(mdp, intrinsic=lambda h: 1.0 / h[::2].count(h[-1]), shaping=PBIM(gamma=0.9), horizon=3)
+    assert visits.preserved  # every action is a tie of the task, broken by rows that do not quite sum to one
+    with pytest.raises(InputError, match="must sum to 1"):
+        FiniteMDP(transition=chances * np.float32(0.999), **rest)
+
+
+def test_flags_may_come_as_python_objects():
+    mdp = FiniteMDP(**arrays(terminal=np.array([False, True], dtype=object)))
+    assert mdp.terminal.dtype == bool
+    assert mdp.terminal.tolist() == [False, True]

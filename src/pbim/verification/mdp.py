@@ -65,6 +65,7 @@ class FiniteMDP:
         check_gamma(self.gamma)
         self._check_shapes()
         self._check_probabilities()
+        self._widen()
         self._check_names()
 
     @classmethod
@@ -206,8 +207,21 @@ class FiniteMDP:
         if self.terminal[self.starts].any():
             state = int(self.starts[self.terminal[self.starts]][0])
             raise InputError(
-                f"initial must not start in a terminal state, received a start in {state}: there is nothing to decide"
+                f"initial must not start in a terminal state, received a start in {state}: nothing is decided there, "
+                "so share its probability among the other starts"
             )
+
+    def _widen(self) -> None:
+        """Keep single precision in double, with rows that sum to one there too: verdicts look closer than that."""
+        for name in ("transition", "reward", "initial"):
+            array = getattr(self, name)
+            if array.dtype.kind != "f" or array.itemsize >= 8:
+                continue
+            wide = array.astype(float)
+            if name != "reward":
+                sums = wide.sum(axis=-1, keepdims=True)
+                wide = wide / np.where(sums == 0, 1, sums)
+            object.__setattr__(self, name, wide)
 
     def _check_names(self) -> None:
         wanted = {"states": self.num_states, "actions": self.num_actions, "cells": self.num_states}
@@ -218,8 +232,8 @@ class FiniteMDP:
 
 
 def _slack(sums: Array) -> float:
-    """Return how far from 1 a sum of probabilities may be: nothing where they are exact."""
-    return ROW_TOLERANCE if sums.dtype.kind == "f" else 0
+    """Return how far from 1 a sum of probabilities may be: their rounding, nothing where they are exact."""
+    return max(ROW_TOLERANCE, 8 * float(np.finfo(sums.dtype).eps)) if sums.dtype.kind == "f" else 0
 
 
 def _numbers_of(name: str, given: Any) -> Array:
@@ -244,6 +258,8 @@ def _numbers_of(name: str, given: Any) -> Array:
 
 def _flags_of(given: Any) -> Array:
     array = np.asarray(given)
+    if array.dtype == object and all(isinstance(flag, bool | np.bool_) for flag in array.ravel()):
+        array = array.astype(bool)
     if array.dtype.kind != "b" and not (array.dtype.kind in "iuf" and np.isin(array, (0, 1)).all()):
         raise InputTypeError(f"terminal must hold booleans, received {array.dtype}: mark where episodes end with True")
     return array.astype(bool)
