@@ -277,6 +277,34 @@ def test_text_observations_pass_through() -> None:
         assert words[-1] == (("start",) * count, ("end",) * count)
 
 
+def test_sequences_and_graphs_pass_through_as_they_are() -> None:
+    graph = spaces.Graph(spaces.Discrete(3), None)
+
+    class Growing(ScriptedEnv):
+        observation_space = spaces.Dict(seen=spaces.Sequence(spaces.Discrete(9)), graph=graph)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = Growing.observation_space
+
+        def _observed(self) -> Any:
+            return {"seen": (1,) * self._time, "graph": spaces.GraphInstance(np.arange(1), None, None)}, {}
+
+    steps: list[Any] = []
+
+    def look(step: Any) -> Any:
+        steps.append(step)
+        return np.ones(len(step.terminated))
+
+    for mode, make in SYNC.items():
+        env = pbim.wrap(make([Growing, Growing]), look, PLAIN)
+        env.reset()
+        env.step(np.zeros(2, int))
+        assert steps[-1].obs["seen"] == ((), ()), mode
+        assert steps[-1].next_obs["seen"] == ((1,), (1,)), mode
+        assert steps[-1].next_obs["graph"][1].nodes.tolist() == [0], mode
+
+
 class _Silent(VectorEnv[Any, Any, Any]):
     num_envs, metadata = 2, MappingProxyType({"autoreset_mode": AutoresetMode.SAME_STEP})
     observation_space, action_space = spaces.MultiDiscrete([5, 5]), spaces.MultiDiscrete([2, 2])

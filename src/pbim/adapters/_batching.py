@@ -18,7 +18,8 @@ def held(batch: Any) -> Any:
     if isinstance(batch, dict):
         return {name: held(part) for name, part in batch.items()}
     if isinstance(batch, tuple):
-        return tuple(map(held, batch)) if isinstance(batch[0], np.ndarray | dict | tuple) else batch
+        parts = tuple(map(held, batch))
+        return type(batch)(*parts) if hasattr(batch, "_fields") else parts  # a graph is a named tuple
     return batch
 
 
