@@ -349,6 +349,7 @@ BAD: dict[str, tuple[Any, str]] = {
         "received nan for environment 1",
     ),
     "not a bonus": (lambda: _stepped(ScriptedEnv(), intrinsic=3), "intrinsic must be a callable"),
+    "a bonus's class": (lambda: pbim.wrap(ScriptedEnv(), EpisodicCount, PLAIN), r"received the class EpisodicCount"),
     "a missing info entry": (
         lambda: _stepped(ScriptedEnv(), intrinsic=EpisodicCount(key="position")),
         "info has no entry 'position'",

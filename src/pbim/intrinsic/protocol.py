@@ -72,6 +72,10 @@ def as_intrinsic(bonus: Bonus) -> Intrinsic:
     >>> bonus.reward(Transition(np.zeros(2), np.zeros(2), np.ones(2), np.zeros(2, bool), np.zeros(2, bool), {}))
     array([1., 1.])
     """
+    if isinstance(bonus, type):
+        raise InputTypeError(
+            f"intrinsic must be an instance, received the class {bonus.__name__}: make one, as in {bonus.__name__}(...)"
+        )
     if hasattr(bonus, "reward") and hasattr(bonus, "update"):
         return bonus
     if callable(bonus):
