@@ -160,6 +160,14 @@ def _real(xp: Any, name: str, array: Array) -> Array:
     raise InputTypeError(f"{name} must hold real numbers, received {array.dtype}: convert it to float32 or float64")
 
 
+def on_host(array: Array) -> Array:
+    """Return a PyTorch tensor as NumPy can read it, without its gradient; anything else as it is."""
+    if type(array) is np.ndarray or not compat.is_torch_array(array):
+        return array
+    tensor = array.detach().cpu()
+    return tensor.float() if tensor.dtype is sys.modules["torch"].bfloat16 else tensor
+
+
 def has_numpy_view(array: Array) -> bool:
     """Tell whether ``array`` is a PyTorch tensor that NumPy can read in place."""
     if type(array) is np.ndarray or not compat.is_torch_array(array):

@@ -4,12 +4,14 @@ import copy
 import subprocess
 import sys
 import warnings
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
@@ -305,6 +307,27 @@ def test_sequences_and_graphs_pass_through_as_they_are() -> None:
         assert steps[-1].next_obs["graph"][1].nodes.tolist() == [0], mode
 
 
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.float32,
+        np.ndarray.tolist,
+        jnp.asarray,
+        lambda array: torch.asarray(array).requires_grad_(),
+        lambda array: torch.asarray(array, dtype=torch.bfloat16),
+    ],
+)
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_bonus_may_come_from_any_library(convert: Any, learns: bool) -> None:
+    def raw(step: Any) -> Any:
+        return convert(np.ones(len(step.terminated)))
+
+    intrinsic: Any = SimpleNamespace(reward=raw, update=lambda _: None) if learns else raw
+    env = pbim.wrap(ScriptedEnv(), intrinsic, PLAIN)
+    env.reset()
+    assert env.step(0)[4]["intrinsic_reward"] == 1.0
+
+
 class _Silent(VectorEnv[Any, Any, Any]):
     num_envs, metadata = 2, MappingProxyType({"autoreset_mode": AutoresetMode.SAME_STEP})
     observation_space, action_space = spaces.MultiDiscrete([5, 5]), spaces.MultiDiscrete([2, 2])
@@ -344,6 +367,8 @@ BAD: dict[str, tuple[Any, str]] = {
         r"shape \(1,\), one per environment, received float64 of shape \(1, 1\)",
     ),
     "bonus of the wrong kind": (lambda: _stepped(ScriptedEnv(), intrinsic=lambda _: ["a"]), "real numbers"),
+    "bonus of a scalar": (lambda: _stepped(ScriptedEnv(), intrinsic=lambda _: 1.0), r"return an array"),
+    "bonus of uneven lists": (lambda: _stepped(ScriptedEnv(), intrinsic=lambda _: [[1], [1, 2]]), "cannot read"),
     "bonus of NaN": (
         lambda: _stepped(SyncVectorEnv(makers()), intrinsic=lambda _: np.array([0, np.nan, 0])),
         "received nan for environment 1",

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pbim._arrays import Rows
 from pbim.errors import InputError, InputTypeError
-from pbim.intrinsic.protocol import Bonus, Transition, as_intrinsic
+from pbim.intrinsic.protocol import Bonus, Transition, as_intrinsic, as_numbers
 from pbim.shaping import Shaping, load_arrays, state_arrays
 from pbim.verification import Certificate, CertificateReport
 
@@ -172,11 +172,13 @@ class RewardPath:
 
     def _checked(self, returned: Any, valid: Mask | None) -> NDArray[Any]:
         """Return the bonus in the dtype of the rewards after checking its shape and that it is finite."""
-        bonus: NDArray[Any] = np.asarray(returned)
+        bonus = as_numbers(returned)
         if bonus.shape != (self.num_envs,) or bonus.dtype.kind not in "fiub":
+            repeat = f"return an array, such as numpy.full({self.num_envs}, bonus)"
             raise InputError(
                 f"intrinsic must return real numbers of shape ({self.num_envs},), one per environment, received "
-                f"{bonus.dtype} of shape {bonus.shape}: reduce over every axis but the first"
+                f"{bonus.dtype} of shape {bonus.shape}: "
+                + (repeat if bonus.ndim == 0 else "reduce over every axis but the first, as float32 or float64")
             )
         bonus = bonus.astype(self._like.dtype, copy=False)
         if valid is not None:

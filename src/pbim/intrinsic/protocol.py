@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.errors import InputTypeError
+from pbim._arrays import on_host
+from pbim.errors import InputError, InputTypeError
 
 __all__ = ["Bonus", "Intrinsic", "Transition", "as_intrinsic", "ended"]
 
@@ -50,6 +51,17 @@ class Intrinsic(Protocol):
 Bonus: TypeAlias = Intrinsic | Callable[[Transition], Any]
 
 
+def as_numbers(returned: Any) -> NDArray[Any]:
+    """Return what a bonus returned, an array of any library or a list, as a NumPy array."""
+    try:
+        return np.asarray(on_host(returned))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"intrinsic must return one real number per environment, received a {type(returned).__name__} that NumPy "
+            f"cannot read ({error}): return an array of shape (num_envs,)"
+        ) from None
+
+
 class _Fixed:
     """A callable ``transition -> array`` as a bonus that has nothing to learn."""
 
@@ -58,7 +70,7 @@ class _Fixed:
         self.causal: bool = getattr(function, "causal", True)
 
     def reward(self, transition: Transition, /) -> NDArray[np.floating[Any]]:
-        return np.asarray(self.function(transition))
+        return as_numbers(self.function(transition))
 
     def update(self, transition: Transition, /) -> None:
         """Learn nothing."""
