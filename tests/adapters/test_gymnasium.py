@@ -328,6 +328,12 @@ def test_a_bonus_may_come_from_any_library(convert: Any, learns: bool) -> None:
     assert env.step(0)[4]["intrinsic_reward"] == 1.0
 
 
+def test_actions_given_as_a_list_reach_the_bonus_as_an_array() -> None:
+    env = pbim.wrap(SyncVectorEnv(makers()), lambda step: 1.0 * (step.action == 1), PLAIN)
+    env.reset()
+    assert env.step([0, 1, 2])[4]["intrinsic_reward"].tolist() == [0, 1, 0]
+
+
 class _Silent(VectorEnv[Any, Any, Any]):
     num_envs, metadata = 2, MappingProxyType({"autoreset_mode": AutoresetMode.SAME_STEP})
     observation_space, action_space = spaces.MultiDiscrete([5, 5]), spaces.MultiDiscrete([2, 2])

@@ -34,6 +34,11 @@ def batch_of_one(space: spaces.Space[Any], value: Any) -> Any:
     return (value,)
 
 
+def batched(space: spaces.Space[Any], batch: Any) -> Any:
+    """Return a batch of single values of ``space`` as an array where it came as a list of them."""
+    return np.array(batch) if isinstance(batch, list | tuple) and isinstance(space, _ARRAYS) else batch
+
+
 def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> Any:
     """Return ``batch`` with single values of ``space`` in place of the numbered rows; the batch itself stays."""
     if isinstance(space, spaces.Dict):

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.wrappers import Autoreset
 from numpy.typing import NDArray
 
-from pbim.adapters._batching import FinalInfo, OneInfo, batch_of_one, flat, held, unflat, with_rows
+from pbim.adapters._batching import FinalInfo, OneInfo, batch_of_one, batched, flat, held, unflat, with_rows
 from pbim.adapters._engine import REWARDS, Arrays, EpisodeReport, Mask, RewardPath, Rewards, Truncation
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Transition
@@ -200,7 +200,8 @@ class ShapedVectorEnv(VectorWrapper[Any, Any, Any, Any, Any]):
         elif self._over.any():
             valid = ~self._over  # NEXT_STEP: the dummy step; DISABLED: an environment that waits for its reset
             over = over & valid if self.mode == AutoresetMode.NEXT_STEP else over | self._over
-        transition = Transition(before, actions, next_obs, terminated, truncated, info, valid)
+        taken = batched(self.single_action_space, actions)
+        transition = Transition(before, taken, next_obs, terminated, truncated, info, valid)
         rewards = self.rewards.step(transition, np.asarray(extrinsic, np.float64))
         self._over = over
         return obs, rewards.total, terminated, truncated, _with_rewards(infos, rewards, valid)
