@@ -334,6 +334,17 @@ def test_actions_given_as_a_list_reach_the_bonus_as_an_array() -> None:
     assert env.step([0, 1, 2])[4]["intrinsic_reward"].tolist() == [0, 1, 0]
 
 
+def test_the_final_info_keeps_its_own_kind_of_number() -> None:
+    class Measured(ScriptedEnv):
+        def step(self, action: Any) -> Any:
+            *rest, info = super().step(action)
+            return *rest, {**info, "at": 0.5}
+
+    env = pbim.wrap(SYNC["sync-SAME_STEP"]([lambda: Measured(first=1)] * 2), lambda step: step.info["at"], PLAIN)
+    env.reset()  # the reset reports a whole number, the only step of the episode does not
+    assert env.step(np.zeros(2, int))[4]["intrinsic_reward"].tolist() == [0.5, 0.5]
+
+
 class _Silent(VectorEnv[Any, Any, Any]):
     num_envs, metadata = 2, MappingProxyType({"autoreset_mode": AutoresetMode.SAME_STEP})
     observation_space, action_space = spaces.MultiDiscrete([5, 5]), spaces.MultiDiscrete([2, 2])

@@ -120,7 +120,10 @@ class FinalInfo(Mapping[str, Any]):
         final = self._final[name]
         if isinstance(final, dict):
             return FinalInfo(self._infos.get(name, {}), final, self._ended)
-        value = np.array(self._infos[name]) if name in self._infos else np.zeros_like(final)
+        value = np.zeros_like(final)
+        if name in self._infos:
+            reported = np.asarray(self._infos[name])
+            value = reported.astype(np.result_type(reported, final))
         value[self._ended] = final[self._ended]
         return value
 
