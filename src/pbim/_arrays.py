@@ -175,6 +175,15 @@ def has_numpy_view(array: Array) -> bool:
     return array.device.type == "cpu" and not array.requires_grad and array.dtype in _viewable_dtypes()
 
 
+def have_numpy_views(tree: Any) -> bool:
+    """Tell whether NumPy can read every tensor of a tree in place."""
+    if tree is None:
+        return True
+    if isinstance(tree, dict | tuple):
+        return all(map(have_numpy_views, tree.values() if isinstance(tree, dict) else tree))
+    return tree.device.type == "cpu" and not tree.requires_grad and tree.dtype is not sys.modules["torch"].bfloat16
+
+
 def to_numpy_views(tree: Any) -> Any:
     """Return a tree of tensors (tuples, mappings, None) as NumPy arrays that share their memory."""
     return _mapped(lambda leaf: leaf.numpy(), tree)

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 import pbim
 import streams as s
@@ -113,3 +114,15 @@ def test_frozen_fixes_the_mean_and_nothing_else():
     assert pbim.GRM(gamma=0.9, delay=3).frozen(1).delay == 3
     assert pbim.PIES(decay_steps=5).frozen() == pbim.Raw(scale=1)
     assert pbim.PBRS(gamma=0.9).frozen(1) == pbim.PBRS(gamma=0.9)
+
+
+@pytest.mark.parametrize(
+    "conversion", [pbim.PBIM(gamma=0.9), pbim.GRM(gamma=0.9), pbim.Raw(), pbim.PIES(decay_steps=9)]
+)
+def test_tensors_with_and_without_gradients_may_take_turns(conversion):
+    state, plain = conversion.init(2, like=torch.ones(2)), conversion.init(2, like=torch.ones(2))
+    for step in range(4):
+        bonus, ended = torch.tensor([1.0, 2.0 + step]), torch.tensor([step == 3.0, False], dtype=torch.bfloat16)
+        plain, expected = conversion.step(plain, bonus, ended.bool())
+        state, shaped = conversion.step(state, bonus.requires_grad_(step % 2 == 0), ended)
+        torch.testing.assert_close(shaped.detach(), expected)

@@ -103,6 +103,7 @@ class Shaping(ABC):
         _check_state(state, bonus)
         _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
         viewed = not self.calls_back and _arrays.has_numpy_view(bonus)
+        viewed = viewed and _arrays.have_numpy_views((state, ended, valid, dict(extra)))
         if viewed:
             state, bonus, ended, valid, extra = _arrays.to_numpy_views((state, bonus, ended, valid, dict(extra)))
         rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=rank)
