@@ -156,3 +156,19 @@ def test_states_that_do_not_fit_are_refused(state, words):
     with pytest.raises(pbim.InputTypeError) as error:
         pbim.PBIM(gamma=0.9).step(state, np.ones(2), NEVER)
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+@pytest.mark.parametrize("to", [np.asarray, jnp.asarray, torch.asarray])
+@pytest.mark.parametrize(
+    ("repay", "words"),
+    [
+        (lambda *_: None, ["repay", "(memory, payment)", "NoneType"]),
+        (lambda _memory, ledger, _earned: ledger, ["repay", "(memory, payment)", "return the memory"]),
+        (lambda memory, ledger, _earned: (memory, ledger[:1]), ["repay", "(2,)", "(1,)", "per environment"]),
+    ],
+)
+def test_repayments_that_are_none_are_refused(repay, words, to):
+    conversion, bonus = pbim.Custom(gamma=0.9, repay=repay), to(np.ones(2))
+    with pytest.raises(pbim.InputError) as error:
+        conversion.step(conversion.init(2, like=bonus), bonus, to(NEVER))
+    assert all(word in str(error.value) for word in words), str(error.value)

@@ -23,7 +23,7 @@ import numpy as np
 
 from pbim import _arrays
 from pbim._arrays import Array, Rows, array_namespace
-from pbim.errors import InputError, RepaymentWarning
+from pbim.errors import InputError, InputTypeError, RepaymentWarning
 from pbim.shaping._centring import Centring, FixedMean, centring
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count
 
@@ -325,7 +325,18 @@ class Custom(Ledger):
 
     def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
         del xp
-        return self.repay(memory, ledger, earned)
+        returned = self.repay(memory, ledger, earned)
+        if not isinstance(returned, tuple) or len(returned) != 2:  # an array of two environments unpacks, too
+            raise InputTypeError(
+                f"repay must return (memory, payment), received {type(returned).__name__}: return the memory it was "
+                "given, () by default, and the payment"
+            )
+        if getattr(returned[1], "shape", ()) not in ((), ledger.shape):
+            raise InputError(
+                f"repay must return a payment of shape {tuple(ledger.shape)}, received {tuple(returned[1].shape)}: "
+                "pay one number per environment"
+            )
+        return returned
 
     def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
         fresh = self._recall(_arrays.zeros(ledger.shape, ledger))
