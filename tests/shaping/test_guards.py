@@ -29,6 +29,8 @@ NEVER = np.zeros(2, bool)
         (lambda: pbim.Geometric(gamma=0.9, rate=1.1), ["rate", "(0, 1]", "1.1"]),
         (lambda: pbim.Geometric(gamma=0.9, rate=float("nan")), ["rate", "(0, 1]", "nan"]),
         (lambda: pbim.Custom(gamma=0.9, repay=0.5), ["repay", "function", "0.5"]),
+        (lambda: pbim.Raw(scale="2"), ["scale", "finite number", "2"]),
+        (lambda: pbim.Raw(scale=float("nan")), ["scale", "finite number", "nan"]),
         (lambda: pbim.PIES(decay_steps=0), ["decay_steps", "at least 1", "0"]),
         (lambda: pbim.PBRS(gamma=2), ["gamma", "(0, 1]", "2"]),
         (lambda: sh.ExponentialMean(rate=0), ["rate", "(0, 1]", "0"]),

@@ -1,6 +1,7 @@
 """What conversions are compared with: the raw bonus, no bonus, and a bonus that fades."""
 
 from dataclasses import dataclass
+from math import isfinite
 from numbers import Real
 from typing import ClassVar, NamedTuple
 
@@ -38,6 +39,10 @@ class Raw(Shaping):
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.NONE, assumption="the bonus becomes part of the task", reference="Ng et al. 1999, section 2"
     )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scale, bool) or not isinstance(self.scale, Real) or not isfinite(self.scale):
+            raise InputError(f"scale must be a finite number, received {self.scale!r}: 1 adds the bonus as it is")
 
     def _start(self, lanes: Array) -> Stateless:
         return Stateless(lanes)
