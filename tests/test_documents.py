@@ -38,11 +38,10 @@ def test_commands_exist(place, code):
             assert subprocess.run(run, capture_output=True).returncode == 0, line
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("example", ["procrastination.py", "verify_toy_text.py"])  # the others: tests/adapters
 def test_examples_run(example, tmp_path):
-    done = subprocess.run(
-        [sys.executable, example, "--out", tmp_path], capture_output=True, text=True, cwd=tmp_path, env=_headless()
-    )
+    command = [sys.executable, ROOT / "examples" / example]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_headless())
     assert done.returncode == 0, done.stderr
     assert done.stdout
 

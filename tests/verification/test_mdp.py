@@ -36,7 +36,7 @@ def arrays(**changes):
         ({"reward": [[[0, None], [0, 0]], [[0, 0], [0, 0]]]}, "reward must hold finite numbers"),
         ({"reward": np.zeros((2, 2))}, "reward must have shape"),
         ({"initial": [0, 0]}, "initial must sum to 1"),
-        ({"initial": [0, 1]}, "must not start in a terminal state"),
+        ({"initial": [0, 1]}, "must give a non-terminal state positive probability"),
         ({"terminal": [0.5, 1]}, "terminal must hold booleans"),
         ({"gamma": 0}, "gamma must be in"),
         ({"gamma": "0.9"}, "gamma must be a real number"),
@@ -170,3 +170,11 @@ def test_flags_may_come_as_python_objects():
     mdp = FiniteMDP(**arrays(terminal=np.array([False, True], dtype=object)))
     assert mdp.terminal.dtype == bool
     assert mdp.terminal.tolist() == [False, True]
+
+
+def test_starts_in_terminal_states_are_episodes_without_a_step():
+    arrays = {"transition": [[[0, 1], [1, 0]], [[0, 1], [0, 1]]], "reward": [[[0, 1], [0, 0]], [[0, 0], [0, 0]]]}
+    both = FiniteMDP(**arrays, initial=[0.5, 0.5], terminal=[False, True], gamma=0.9)
+    live = FiniteMDP(**arrays, initial=[1, 0], terminal=[False, True], gamma=0.9)
+    assert both.starts.tolist() == [0]
+    assert both.count_histories(5) == live.count_histories(5)

@@ -103,8 +103,8 @@ class FiniteMDP:
 
     @property
     def starts(self) -> Array:
-        """Return the states an episode can start in, ascending."""
-        return np.flatnonzero(self.initial != 0)
+        """Return the states in which an episode starts and something is decided, ascending."""
+        return np.flatnonzero((self.initial != 0) & ~self.terminal)
 
     def state_name(self, state: int) -> str:
         """Return what people call a state."""
@@ -204,11 +204,10 @@ class FiniteMDP:
         total = self.initial.sum()
         if abs(total - 1) > _slack(self.initial):
             raise InputError(f"initial must sum to 1, received {total}: give at least one state a start probability")
-        if self.terminal[self.starts].any():
-            state = int(self.starts[self.terminal[self.starts]][0])
+        if not self.starts.size:
             raise InputError(
-                f"initial must not start in a terminal state, received a start in {state}: nothing is decided there, "
-                "so share its probability among the other starts"
+                "initial must give a non-terminal state positive probability, received terminal states only: "
+                "nothing is ever decided there"
             )
 
     def _widen(self) -> None:
