@@ -1,0 +1,188 @@
+"""The actor-critic: an embedding of the observation, an optional memory, and two heads."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from pbim.agents import _layers as layers
+from pbim.agents._layers import Layer
+from pbim.agents._memory import Cell, gru_step, lstm_step
+from pbim.errors import InputError
+
+Memory = Literal["lstm", "gru", "none"]
+Init = Literal["torch-ac", "orthogonal"]
+
+FILTERS = (16, 32, 64)
+SMALLEST_IMAGE = 7
+
+
+class Params(NamedTuple):
+    """Embedding layers, the recurrent cell (None without memory), and the heads; ``hidden`` holds both heads' first layer."""
+
+    embedding: tuple[Layer, ...]
+    cell: Cell | None
+    hidden: Layer
+    actor: Layer
+    critic: Layer
+
+
+class Output(NamedTuple):
+    """Action preferences (num_actions, batch) and values (num_values, batch)."""
+
+    logits: Array
+    values: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Shapes and kinds of an actor-critic; ``obs_shape`` picks the embedding.
+
+    Images (H, W, C) go through torch-ac's three 2x2 convolutions (16, 32, 64 filters, one 2x2 maximum after the
+    first), vectors (n,) through one tanh layer, indices () below ``num_indices`` through a row of a table.
+    """
+
+    obs_shape: tuple[int, ...]
+    num_actions: int
+    num_values: int = 1
+    num_indices: int = 0
+    memory: Memory = "lstm"
+    hidden_size: int = 64
+    head_size: int = 64
+    init_scheme: Init = "torch-ac"
+
+    def __post_init__(self) -> None:
+        if len(self.obs_shape) == 3 and min(self.obs_shape[:2]) < SMALLEST_IMAGE:
+            raise InputError(
+                f"obs_shape must be at least {SMALLEST_IMAGE}x{SMALLEST_IMAGE} for an image, received {self.obs_shape}: "
+                "flatten smaller images to vectors"
+            )
+        if len(self.obs_shape) == 2 or len(self.obs_shape) > 3:
+            raise InputError(f"obs_shape must be (), (n,) or (H, W, C), received {self.obs_shape}: reshape observations")
+        if self.obs_shape == () and self.num_indices < 1:
+            raise InputError("obs_shape () needs num_indices, the number of states: pass env.num_states")
+
+    @property
+    def memory_size(self) -> int:
+        """Rows of the memory: (h, c) of an LSTM, h of a GRU, none without memory."""
+        return {"lstm": 2, "gru": 1, "none": 0}[self.memory] * self.hidden_size
+
+    @property
+    def embedding_size(self) -> int:
+        """Rows of the embedding."""
+        if len(self.obs_shape) < 3:
+            return self.hidden_size
+        height, width = ((length - 1) // 2 - 2 for length in self.obs_shape[:2])
+        return height * width * FILTERS[-1]
+
+    def init(self, key: Array) -> Params:
+        """Draw the first parameters."""
+        keys = jax.random.split(key, 5)
+        core = self.hidden_size if self.memory != "none" else self.embedding_size
+        return Params(
+            embedding=self._init_embedding(keys[0]),
+            cell=None if self.memory == "none" else self._init_cell(keys[1]),
+            hidden=self._init_dense(keys[2], 2 * self.head_size, core, math.sqrt(2)),
+            actor=self._init_dense(keys[3], self.num_actions, self.head_size, 0.01),
+            critic=self._init_dense(keys[4], self.num_values, self.head_size, 1.0),
+        )
+
+    def prepare(self, obs: Array) -> Array:
+        """Turn observations (batch, ...) into rows (places, batch, K) to store and to train on; dtype is kept."""
+        if len(self.obs_shape) == 3:
+            return layers.patches(obs)
+        if self.obs_shape == ():
+            return (obs[:, None] == jnp.arange(self.num_indices))[None].astype(jnp.float32)
+        return obs[None].astype(jnp.float32)
+
+    def embed(self, params: Params, rows: Array) -> Array:
+        """Return the embedding (embedding_size, batch) of prepared observations."""
+        rows = rows.astype(jnp.float32)
+        first, *others = params.embedding
+        if len(self.obs_shape) < 3:
+            return jnp.tanh(layers.affine(first.weight, first.bias, rows[0].T))
+        places, batch, width = rows.shape
+        height = (self.obs_shape[0] - 1) // 2
+        x = layers.pooled_conv(first, rows.reshape(places * batch, width)).reshape(FILTERS[0], height, -1, batch)
+        for layer in others:
+            x = jax.nn.relu(layers.conv(layer, x))
+        return x.reshape(-1, batch)
+
+    def project(self, params: Params, embedding: Array) -> Array:
+        """Return what a step of the memory reads of the embedding; the embedding itself without memory."""
+        if params.cell is None:
+            return embedding
+        bias = params.cell.bias.sum(0) if self.memory == "lstm" else params.cell.bias[0]
+        return layers.affine(params.cell.inputs, bias, embedding)
+
+    def step(self, params: Params, projected: Array, memory: Array) -> tuple[Array, Array]:
+        """Return the memory after one step and what the heads read, (rows, batch) each."""
+        if params.cell is None:
+            return memory, projected
+        memory = lstm_step(params.cell, projected, memory) if self.memory == "lstm" else gru_step(params.cell, projected, memory)
+        return memory, memory[: self.hidden_size]
+
+    def heads(self, params: Params, core: Array) -> Output:
+        """Return action preferences and values of what the memory holds, core (rows, batch)."""
+        actor, critic = jnp.split(jnp.tanh(layers.affine(params.hidden.weight, params.hidden.bias, core)), 2)
+        return Output(
+            layers.affine(params.actor.weight, params.actor.bias, actor),
+            layers.affine(params.critic.weight, params.critic.bias, critic),
+        )
+
+    def unroll(self, params: Params, rows: Array, memory: Array, mask: Array) -> tuple[Output, list[Array]]:
+        """Run subsequences: rows (places, steps * batch, K), memory (rows, batch) before them, mask (steps, batch).
+
+        ``mask`` is 0 where an episode starts, which empties the memory. Returns outputs over steps * batch (all of
+        step 0 first) and the memory before the first step and after each.
+        """
+        steps, batch = mask.shape
+        projected = self.project(params, self.embed(params, rows)).reshape(-1, steps, batch)
+        memories, cores = [memory], []
+        for index in range(steps):
+            memory, core = self.step(params, projected[:, index], memory * mask[index])
+            memories.append(memory)
+            cores.append(core)
+        return self.heads(params, jnp.stack(cores, axis=1).reshape(-1, steps * batch)), memories
+
+    def _init_embedding(self, key: Array) -> tuple[Layer, ...]:
+        if len(self.obs_shape) < 3:
+            inputs = self.obs_shape[0] if self.obs_shape else self.num_indices
+            return (self._init_dense(key, self.hidden_size, inputs, math.sqrt(2)),)
+        found = []
+        for outputs, inputs, k in zip(FILTERS, (self.obs_shape[2], *FILTERS), jax.random.split(key, 3), strict=False):
+            shape = (outputs, inputs, 2, 2)
+            if self.init_scheme == "orthogonal":
+                found.append(layers.orthogonal(k, shape, math.sqrt(2)))
+            else:
+                weight, bias = jax.random.split(k)
+                found.append(Layer(layers.uniform(weight, shape, 4 * inputs), layers.uniform(bias, (outputs,), 4 * inputs)))
+        return tuple(found)
+
+    def _init_cell(self, key: Array) -> Cell:
+        gates, size = (4 if self.memory == "lstm" else 3) * self.hidden_size, self.hidden_size
+        one, two, three = jax.random.split(key, 3)
+        if self.init_scheme == "orthogonal":
+            return Cell(
+                layers.orthogonal(one, (gates, self.embedding_size), 1.0).weight,
+                layers.orthogonal(two, (gates, size), 1.0).weight,
+                jnp.zeros((2, gates)),
+            )
+        return Cell(
+            layers.uniform(one, (gates, self.embedding_size), size),
+            layers.uniform(two, (gates, size), size),
+            layers.uniform(three, (2, gates), size),
+        )
+
+    def _init_dense(self, key: Array, outputs: int, inputs: int, gain: float) -> Layer:
+        if self.init_scheme == "orthogonal":
+            return layers.orthogonal(key, (outputs, inputs), gain)
+        return layers.unit_columns(key, outputs, inputs)
+
+
+def num_parameters(params: Any) -> int:
+    """Count the numbers in a pytree of parameters."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))
