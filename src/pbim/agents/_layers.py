@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from jax import Array
 
 
+MOST_DENSE_PLACES = 25
+
+
 class Layer(NamedTuple):
     """Weight (outputs, ...) and bias (outputs,), in the order PyTorch keeps them."""
 
@@ -31,7 +34,8 @@ def _affine_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[
 
 def _affine_backward(saved: tuple[Array, Array], d: Array) -> tuple[Array, Array, Array]:
     weight, x = saved
-    return d @ x.T, row_sums(d), weight.T @ d
+    back = jax.lax.optimization_barrier(weight.T)  # kept from being folded into the product, which is slower
+    return d @ x.T, row_sums(d), back @ d
 
 
 affine.defvjp(_affine_forward, _affine_backward)
@@ -99,7 +103,7 @@ def _largest_backward(saved: tuple[Array, Array, Array], d: Array) -> tuple[Arra
     first = jnp.where(each[2] == largest, 2, 3)
     first = jnp.where(each[1] == largest, 1, first)
     first = jnp.where(each[0] == largest, 0, first)
-    winner, d = jax.lax.optimization_barrier((jnp.where(largest > 0, first, 4), d))
+    winner = jnp.where(largest > 0, first, 4)
     routed = jnp.where(jnp.arange(4)[:, None, None] == winner, d, 0)
     return routed.reshape(-1, window.shape[0]) @ window, None
 
@@ -110,11 +114,13 @@ _largest_of_four.defvjp(_largest_forward, _largest_backward)
 def conv(layer: Layer, x: Array) -> Array:
     """Return a 2x2 convolution, (outputs, height - 1, width - 1, batch), of x (inputs, height, width, batch)."""
     _, height, width, batch = x.shape
-    out = affine(layer.weight.reshape(layer.weight.shape[0], -1), layer.bias, _unfold(x))
+    if height * width > MOST_DENSE_PLACES:
+        out = affine(layer.weight.reshape(layer.weight.shape[0], -1), layer.bias, _unfold(x))
+    else:
+        out = _small_conv(layer.weight, layer.bias, x)
     return out.reshape(-1, height - 1, width - 1, batch)
 
 
-@jax.custom_vjp
 def _unfold(x: Array) -> Array:
     """Return the 2x2 windows of x (C, H, W, batch) as columns: (C * 4, (H - 1) * (W - 1) * batch)."""
     channels, height, width, _ = x.shape
@@ -124,21 +130,37 @@ def _unfold(x: Array) -> Array:
     return jnp.stack(views, axis=1).reshape(channels * 4, -1)
 
 
-def _unfold_forward(x: Array) -> tuple[Array, Array]:
-    return _unfold(x), jnp.zeros((0, *x.shape))
+@jax.custom_vjp
+def _small_conv(weight: Array, bias: Array, x: Array) -> Array:
+    return affine(weight.reshape(weight.shape[0], -1), bias, _unfold(x))
 
 
-def _unfold_backward(shape: Array, d: Array) -> tuple[Array]:
-    """Add what overlaps, one axis at a time: padding and adding whole arrays is many times slower on a CPU."""
-    _, channels, height, width, batch = shape.shape
-    d = d.reshape(channels, 2, 2, height - 1, width - 1, batch)
-    upper, lower = d[:, 0], d[:, 1]
-    d = jnp.concatenate([upper[:, :, :1], upper[:, :, 1:] + lower[:, :, :-1], lower[:, :, -1:]], axis=2)
-    left, right = d[:, 0], d[:, 1]
-    return (jnp.concatenate([left[:, :, :1], left[:, :, 1:] + right[:, :, :-1], right[:, :, -1:]], axis=2),)
+def _small_conv_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+    columns = _unfold(x)
+    return affine(weight.reshape(weight.shape[0], -1), bias, columns), (weight, columns, x[:0])
 
 
-_unfold.defvjp(_unfold_forward, _unfold_backward)
+def _small_conv_backward(saved: tuple[Array, Array, Array], d: Array) -> tuple[Array, Array, Array]:
+    """Send the gradient back as one dense product: cheaper on small images than adding overlapping windows."""
+    weight, columns, empty = saved
+    _, height, width, batch = empty.shape
+    back = (_dense(weight, height, width) @ d.reshape(-1, batch)).reshape(-1, height, width, batch)
+    return (d @ columns.T).reshape(weight.shape), row_sums(d), back
+
+
+_small_conv.defvjp(_small_conv_forward, _small_conv_backward)
+
+
+def _dense(kernel: Array, height: int, width: int) -> Array:
+    """Write a 2x2 kernel (O, C, 2, 2) as the matrix from all outputs (O * H' * W') back to all inputs (C * H * W)."""
+    outputs, channels = kernel.shape[:2]
+    placed = [
+        jnp.pad(kernel, ((0, 0), (0, 0), (y, height - 2 - y), (x, width - 2 - x)))
+        for y in range(height - 1)
+        for x in range(width - 1)
+    ]
+    by_input = jnp.moveaxis(jnp.stack(placed, axis=1), (0, 1), (3, 4))
+    return by_input.reshape(channels * height * width, outputs * len(placed))
 
 
 def unit_columns(key: Array, outputs: int, inputs: int) -> Layer:

@@ -1,4 +1,4 @@
-"""Recurrent cells on (features, batch), and their unrolling over a few masked steps."""
+"""Recurrent cells on (features, batch)."""
 
 from typing import NamedTuple
 
@@ -6,33 +6,35 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.agents._layers import affine
+
 
 class Cell(NamedTuple):
-    """Weights (gates * hidden, inputs) and (gates * hidden, hidden), and the two biases PyTorch keeps, (2, gates * hidden)."""
+    """Weight (gates * hidden, inputs + hidden), and the two biases that PyTorch keeps, (2, gates * hidden)."""
 
-    inputs: Array
-    hidden: Array
+    weight: Array
     bias: Array
 
 
-def lstm_step(cell: Cell, projected: Array, memory: Array) -> Array:
-    """Return the memory (2 * hidden, batch) = (h, c) after one step; ``projected`` is W_x x + b, gates i, f, g, o.
+def lstm_step(cell: Cell, x: Array, memory: Array) -> Array:
+    """Return the memory (2 * hidden, batch) = (h, c) after one step on x (inputs, batch).
 
-    Hochreiter & Schmidhuber 1997, with PyTorch's order of gates.
+    Hochreiter & Schmidhuber 1997, with PyTorch's order of gates: i, f, g, o.
     """
     h, c = jnp.split(memory, 2)
-    i, f, g, o = jnp.split(projected + cell.hidden @ h, 4)
+    i, f, g, o = jnp.split(affine(cell.weight, cell.bias.sum(0), jnp.concatenate([x, h])), 4)
     c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
     return jnp.concatenate([jax.nn.sigmoid(o) * jnp.tanh(c), c])
 
 
-def gru_step(cell: Cell, projected: Array, memory: Array) -> Array:
-    """Return the memory (hidden, batch) after one step; ``projected`` is W_x x + b_x, gates r, z, n.
+def gru_step(cell: Cell, x: Array, memory: Array) -> Array:
+    """Return the memory (hidden, batch) after one step on x (inputs, batch); gates r, z, n.
 
-    Cho et al. 2014, as PyTorch computes it: the candidate's own bias stays inside the reset gate.
+    Cho et al. 2014, as PyTorch computes it: the candidate's second bias stays inside the reset gate.
     """
-    r, z, n = jnp.split(projected, 3)
-    hidden_r, hidden_z, hidden_n = jnp.split(cell.hidden @ memory + cell.bias[1][:, None], 3)
+    inputs = x.shape[0]
+    r, z, n = jnp.split(affine(cell.weight[:, :inputs], cell.bias[0], x), 3)
+    hidden_r, hidden_z, hidden_n = jnp.split(affine(cell.weight[:, inputs:], cell.bias[1], memory), 3)
     update = jax.nn.sigmoid(z + hidden_z)
     candidate = jnp.tanh(n + jax.nn.sigmoid(r + hidden_r) * hidden_n)
     return (1 - update) * candidate + update * memory

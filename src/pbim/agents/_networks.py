@@ -103,7 +103,7 @@ class Network:
         rows = rows.astype(jnp.float32)
         first, *others = params.embedding
         if len(self.obs_shape) < 3:
-            return jnp.tanh(layers.affine(first.weight, first.bias, rows[0].T))
+            return jnp.tanh(layers.affine(*first, rows[0].T))
         places, batch, width = rows.shape
         height = (self.obs_shape[0] - 1) // 2
         x = layers.pooled_conv(first, rows.reshape(places * batch, width)).reshape(FILTERS[0], height, -1, batch)
@@ -111,27 +111,28 @@ class Network:
             x = jax.nn.relu(layers.conv(layer, x))
         return x.reshape(-1, batch)
 
-    def project(self, params: Params, embedding: Array) -> Array:
-        """Return what a step of the memory reads of the embedding; the embedding itself without memory."""
-        if params.cell is None:
-            return embedding
-        bias = params.cell.bias.sum(0) if self.memory == "lstm" else params.cell.bias[0]
-        return layers.affine(params.cell.inputs, bias, embedding)
-
-    def step(self, params: Params, projected: Array, memory: Array) -> tuple[Array, Array]:
+    def step(self, params: Params, embedding: Array, memory: Array) -> tuple[Array, Array]:
         """Return the memory after one step and what the heads read, (rows, batch) each."""
         if params.cell is None:
-            return memory, projected
-        memory = lstm_step(params.cell, projected, memory) if self.memory == "lstm" else gru_step(params.cell, projected, memory)
+            return memory, embedding
+        cell_step = lstm_step if self.memory == "lstm" else gru_step
+        memory = cell_step(params.cell, embedding, memory)
         return memory, memory[: self.hidden_size]
 
     def heads(self, params: Params, core: Array) -> Output:
         """Return action preferences and values of what the memory holds, core (rows, batch)."""
-        actor, critic = jnp.split(jnp.tanh(layers.affine(params.hidden.weight, params.hidden.bias, core)), 2)
-        return Output(
-            layers.affine(params.actor.weight, params.actor.bias, actor),
-            layers.affine(params.critic.weight, params.critic.bias, critic),
-        )
+        actor, critic = jnp.split(jnp.tanh(layers.affine(*params.hidden, core)), 2)
+        return Output(layers.affine(*params.actor, actor), layers.affine(*params.critic, critic))
+
+    def logits(self, params: Params, core: Array) -> Array:
+        """Return the actor's half of ``heads``, (num_actions, batch)."""
+        weight, bias = params.hidden.weight[: self.head_size], params.hidden.bias[: self.head_size]
+        return layers.affine(*params.actor, jnp.tanh(layers.affine(weight, bias, core)))
+
+    def values(self, params: Params, core: Array) -> Array:
+        """Return the critic's half of ``heads``, (num_values, batch)."""
+        weight, bias = params.hidden.weight[self.head_size :], params.hidden.bias[self.head_size :]
+        return layers.affine(*params.critic, jnp.tanh(layers.affine(weight, bias, core)))
 
     def unroll(self, params: Params, rows: Array, memory: Array, mask: Array) -> tuple[Output, list[Array]]:
         """Run subsequences: rows (places, steps * batch, K), memory (rows, batch) before them, mask (steps, batch).
@@ -140,10 +141,10 @@ class Network:
         step 0 first) and the memory before the first step and after each.
         """
         steps, batch = mask.shape
-        projected = self.project(params, self.embed(params, rows)).reshape(-1, steps, batch)
+        embedding = self.embed(params, rows).reshape(-1, steps, batch)
         memories, cores = [memory], []
         for index in range(steps):
-            memory, core = self.step(params, projected[:, index], memory * mask[index])
+            memory, core = self.step(params, embedding[:, index], memory * mask[index])
             memories.append(memory)
             cores.append(core)
         return self.heads(params, jnp.stack(cores, axis=1).reshape(-1, steps * batch)), memories
@@ -164,18 +165,11 @@ class Network:
 
     def _init_cell(self, key: Array) -> Cell:
         gates, size = (4 if self.memory == "lstm" else 3) * self.hidden_size, self.hidden_size
-        one, two, three = jax.random.split(key, 3)
+        shape = (gates, self.embedding_size + size)
         if self.init_scheme == "orthogonal":
-            return Cell(
-                layers.orthogonal(one, (gates, self.embedding_size), 1.0).weight,
-                layers.orthogonal(two, (gates, size), 1.0).weight,
-                jnp.zeros((2, gates)),
-            )
-        return Cell(
-            layers.uniform(one, (gates, self.embedding_size), size),
-            layers.uniform(two, (gates, size), size),
-            layers.uniform(three, (2, gates), size),
-        )
+            return Cell(layers.orthogonal(key, shape, 1.0).weight, jnp.zeros((2, gates)))
+        weight, bias = jax.random.split(key)
+        return Cell(layers.uniform(weight, shape, size), layers.uniform(bias, (2, gates), size))
 
     def _init_dense(self, key: Array, outputs: int, inputs: int, gain: float) -> Layer:
         if self.init_scheme == "orthogonal":

@@ -1,0 +1,31 @@
+"""The conversion inside the loop, with the choice of what a truncation settles."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from pbim.agents._config import PPO
+
+
+def convert(config: PPO, state: Any, bonus: Array, terminated: Array, truncated: Array) -> tuple[Any, Array]:
+    """Return the conversion's state and F' (T, num_envs) for a rollout of scaled bonuses.
+
+    With ``config.settle_truncated`` an episode is settled wherever it stops. Without, a truncated episode's ledger is
+    forgotten unpaid: right only for a learner whose bootstrap value already holds what is still owed.
+    """
+    if config.settle_truncated:
+        return config.shaping.rollout(state, bonus, terminated | truncated)
+    fresh = config.shaping.init(bonus.shape[1], like=bonus)
+
+    def body(state: Any, row: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+        paid, over, cut = row
+        state, shaped = config.shaping.step(state, paid, over)
+
+        def forget(new: Array, old: Array) -> Array:
+            return jnp.where(cut, new, old) if new.ndim and new.shape[-1] == cut.shape[0] else old
+
+        return jax.tree.map(forget, fresh, state), shaped
+
+    return jax.lax.scan(body, state, (bonus, terminated, truncated & ~terminated))

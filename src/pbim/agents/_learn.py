@@ -1,0 +1,187 @@
+"""The PPO update: epochs of minibatches of masked subsequences, and one clipped Adam step each."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax  # type: ignore[import-untyped]
+from jax import Array
+
+from pbim.agents import _layers
+from pbim.agents._networks import Output, Params
+
+if TYPE_CHECKING:
+    from pbim.agents._config import PPO
+
+
+class Learner(NamedTuple):
+    """Parameters, the optimiser's memory, and the epochs done so far () (every other one shifts the cuts)."""
+
+    params: Params
+    optimizer: Any
+    epochs: Array
+
+
+class Batch(NamedTuple):
+    """A rollout to learn from: (T, num_envs) unless said otherwise.
+
+    ``rows`` (T, places, num_envs, K), ``memory`` (T, rows, num_envs) before each step, ``mask`` 0 where an episode
+    starts, ``value`` and ``target`` (num_values, T, num_envs).
+    """
+
+    rows: Array
+    memory: Array
+    mask: Array
+    action: Array
+    log_prob: Array
+    advantage: Array
+    value: Array
+    target: Array
+
+
+class Minibatch(NamedTuple):
+    """Subsequences: rows (places, steps * n, K), memory (rows, n), mask (steps, n), the others (..., steps * n)."""
+
+    rows: Array
+    memory: Array
+    mask: Array
+    action: Array
+    log_prob: Array
+    advantage: Array
+    value: Array
+    target: Array
+    weight: Array
+
+
+class Losses(NamedTuple):
+    """What one gradient step saw, ()."""
+
+    entropy: Array
+    value: Array
+    policy_loss: Array
+    value_loss: Array
+    gradient_norm: Array
+
+
+def start(config: "PPO", key: Array) -> Learner:
+    """Return a learner with fresh parameters."""
+    params = config.network.init(key)
+    return Learner(params, _adam(config).init(params), jnp.zeros((), jnp.int32))
+
+
+def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Losses]:
+    """Return the learner after all epochs on one rollout, and the mean of its gradient steps' losses."""
+    cuts = config.cuts
+    columns = _columns(config, batch)
+    rows = batch.rows.reshape(-1, batch.rows.shape[-1])
+    first = cuts.starts(batch.memory, jnp.zeros((), bool))
+    begin = jnp.where(learner.epochs % 2 == 1, cuts.starts(batch.memory, jnp.ones((), bool)), first)
+
+    def epoch(carry: tuple[Learner, Array], key: Array) -> tuple[tuple[Learner, Array], Losses]:
+        learner, starts = carry
+        shifted = learner.epochs % 2 == 1
+        order, weights = cuts.draw(key, shifted)
+
+        def step(inner: tuple[Params, Any], row: tuple[Array, Array]) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
+            minibatch = _minibatch(config, rows, columns, starts, row[0], row[1], shifted)
+            params, optimizer, losses, memories = gradient_step(config, *inner, minibatch)
+            return (params, optimizer), (losses, _kept(config, memories, shifted))
+
+        (params, optimizer), (losses, kept) = jax.lax.scan(
+            step, (learner.params, learner.optimizer), (order, weights)
+        )
+        if config.refresh_memories and cuts.shift and config.memory != "none":
+            starts = cuts.refreshed(order, kept, first, shifted)
+        return (Learner(params, optimizer, learner.epochs + 1), starts), losses
+
+    (learner, _), losses = jax.lax.scan(epoch, (learner, begin), jax.random.split(key, config.epochs))
+    return learner, jax.tree.map(jnp.mean, losses)
+
+
+def gradient_step(
+    config: "PPO", params: Params, optimizer: Any, minibatch: Minibatch
+) -> tuple[Params, Any, Losses, list[Array]]:
+    """Take one Adam step on a minibatch, with the gradient's norm clipped."""
+
+    def objective(params: Params) -> tuple[Array, tuple[Losses, list[Array]]]:
+        output, memories = config.network.unroll(params, minibatch.rows, minibatch.memory, minibatch.mask)
+        loss, losses = ppo_loss(config, output, minibatch)
+        return loss, (losses, memories)
+
+    gradient, (losses, memories) = jax.grad(objective, has_aux=True)(params)
+    norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
+    scale = jnp.minimum(1.0, config.max_gradient_norm / (norm + 1e-6))
+    updates, optimizer = _adam(config).update(jax.tree.map(lambda leaf: leaf * scale, gradient), optimizer, params)
+    params = optax.apply_updates(params, updates)
+    return params, optimizer, losses._replace(gradient_norm=norm), memories
+
+
+def ppo_loss(config: "PPO", output: Output, minibatch: Minibatch) -> tuple[Array, Losses]:
+    """Return the clipped objective to minimise, and its parts (Schulman et al. 2017, Eq. 7 and 9)."""
+    weight = minibatch.weight / jnp.sum(minibatch.weight)
+    advantage = minibatch.advantage
+    if config.normalize_advantages:
+        mean = jnp.sum(weight * advantage)
+        advantage = (advantage - mean) / (jnp.sqrt(jnp.sum(weight * (advantage - mean) ** 2)) + 1e-8)
+    log_probs = jax.nn.log_softmax(output.logits, axis=0)
+    chosen = jnp.arange(log_probs.shape[0])[:, None] == minibatch.action
+    log_prob = jnp.sum(jnp.where(chosen, log_probs, 0), axis=0)
+    entropy = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=0)
+
+    ratio = jnp.exp(log_prob - minibatch.log_prob)
+    clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
+    policy = -jnp.minimum(ratio * advantage, clipped * advantage)  # Eq. 7
+    error = (output.values - minibatch.target) ** 2
+    if config.clip_values:
+        near = minibatch.value + jnp.clip(output.values - minibatch.value, -config.clip, config.clip)
+        error = jnp.maximum(error, (near - minibatch.target) ** 2)
+
+    policy_loss, mean_entropy = jnp.vdot(weight, policy), jnp.vdot(weight, entropy)
+    value_loss = jnp.vdot(weight, jnp.sum(error, axis=0))
+    loss = policy_loss - config.entropy_coefficient * mean_entropy + config.value_coefficient * value_loss  # Eq. 9
+    value = jnp.vdot(weight, jnp.sum(output.values, axis=0))
+    return loss, Losses(mean_entropy, value, policy_loss, value_loss, jnp.zeros(()))
+
+
+def _adam(config: "PPO") -> optax.GradientTransformation:
+    rate: Any = config.learning_rate
+    if config.learning_rate_schedule == "linear":
+        steps = config.updates * config.epochs * (config.frames // config.minibatch_size)
+        rate = optax.linear_schedule(config.learning_rate, 0.0, steps)
+    return optax.adam(rate, eps=config.adam_epsilon)
+
+
+def _columns(config: "PPO", batch: Batch) -> Array:
+    """Return a frame's numbers side by side, (frames, columns), so that a minibatch is one gather."""
+    parts = [batch.mask, batch.action.astype(jnp.float32), batch.log_prob, batch.advantage, *batch.value, *batch.target]
+    return jnp.stack(parts, axis=-1).reshape(config.frames, -1)
+
+
+def _minibatch(
+    config: "PPO", rows: Array, columns: Array, starts: Array, sequences: Array, weight: Array, shifted: Array
+) -> Minibatch:
+    cuts = config.cuts
+    frames = cuts.frames(sequences, shifted)  # (steps, n)
+    places = rows.shape[0] // config.frames
+    flat = frames.reshape(-1)
+    step, env = flat // config.num_envs, flat % config.num_envs
+    where = (step * places + jnp.arange(places)[:, None]) * config.num_envs + env  # rows are (T, places, num_envs)
+    mask, action, log_prob, advantage, *values = columns[flat].T
+    critics = len(values) // 2
+    return Minibatch(
+        rows=_layers.take_rows(rows, where),
+        memory=starts[sequences].T,
+        mask=mask.reshape(frames.shape),
+        action=action.astype(jnp.int32),
+        log_prob=log_prob,
+        advantage=advantage,
+        value=jnp.stack(values[:critics]),
+        target=jnp.stack(values[critics:]),
+        weight=jnp.tile(weight, cuts.recurrence),
+    )
+
+
+def _kept(config: "PPO", memories: list[Array], shifted: Array) -> Array:
+    """Return the memory where the next epoch's cut falls inside the subsequences."""
+    shift = config.cuts.shift
+    return jnp.where(shifted, memories[config.recurrence - shift], memories[shift])
