@@ -16,7 +16,7 @@ MOST_DENSE_PLACES = 25
 
 
 class Layer(NamedTuple):
-    """Weight (outputs, ...) and bias (outputs,), in the order PyTorch keeps them."""
+    """Weight (outputs, inputs) and bias (outputs,); a 2x2 kernel's inputs are PyTorch's (channel, y, x), flattened."""
 
     weight: Array
     bias: Array
@@ -66,15 +66,20 @@ def patches(image: Array) -> Array:
 def take_rows(rows: Array, index: Array) -> Array:
     """Return ``rows[index]`` (..., K) of rows (n, K); rows of bytes are moved a word at a time."""
     if rows.dtype != jnp.uint8 or rows.shape[-1] % 4:
-        return rows[index]
+        return _taken(rows, index)
     words = jax.lax.bitcast_convert_type(rows.reshape(rows.shape[0], -1, 4), jnp.uint32)
-    return jax.lax.bitcast_convert_type(words[index], jnp.uint8).reshape(*index.shape, rows.shape[-1])
+    return jax.lax.bitcast_convert_type(_taken(words, index), jnp.uint8).reshape(*index.shape, rows.shape[-1])
+
+
+def _taken(rows: Array, index: Array) -> Array:
+    taken: Array = rows.at[index].get(mode="promise_in_bounds")
+    return taken
 
 
 def pooled_conv(layer: Layer, window: Array) -> Array:
     """Return max-pool(relu(conv 2x2)), (outputs, places * batch), for windows (places * batch, K) of ``patches``."""
-    kernel = jnp.moveaxis(layer.weight, 1, -1)  # (outputs, 2, 2, C)
-    outputs, channels = kernel.shape[0], kernel.shape[-1]
+    outputs, channels = layer.weight.shape[0], layer.weight.shape[1] // 4
+    kernel = jnp.moveaxis(layer.weight.reshape(outputs, channels, 2, 2), 1, -1)
     shifted = [
         jnp.pad(kernel, ((0, 0), (dy, 1 - dy), (dx, 1 - dx), (0, 0))).reshape(outputs, 9 * channels)
         for dy in (0, 1)
@@ -115,9 +120,9 @@ def conv(layer: Layer, x: Array) -> Array:
     """Return a 2x2 convolution, (outputs, height - 1, width - 1, batch), of x (inputs, height, width, batch)."""
     _, height, width, batch = x.shape
     if height * width > MOST_DENSE_PLACES:
-        out = affine(layer.weight.reshape(layer.weight.shape[0], -1), layer.bias, _unfold(x))
+        out = affine(*layer, _unfold(x))
     else:
-        out = _small_conv(layer.weight, layer.bias, x)
+        out = _small_conv(*layer, x)
     return out.reshape(-1, height - 1, width - 1, batch)
 
 
@@ -132,12 +137,12 @@ def _unfold(x: Array) -> Array:
 
 @jax.custom_vjp
 def _small_conv(weight: Array, bias: Array, x: Array) -> Array:
-    return affine(weight.reshape(weight.shape[0], -1), bias, _unfold(x))
+    return affine(weight, bias, _unfold(x))
 
 
 def _small_conv_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[Array, Array, Array]]:
     columns = _unfold(x)
-    return affine(weight.reshape(weight.shape[0], -1), bias, columns), (weight, columns, x[:0])
+    return affine(weight, bias, columns), (weight, columns, x[:0])
 
 
 def _small_conv_backward(saved: tuple[Array, Array, Array], d: Array) -> tuple[Array, Array, Array]:
@@ -145,15 +150,16 @@ def _small_conv_backward(saved: tuple[Array, Array, Array], d: Array) -> tuple[A
     weight, columns, empty = saved
     _, height, width, batch = empty.shape
     back = (_dense(weight, height, width) @ d.reshape(-1, batch)).reshape(-1, height, width, batch)
-    return (d @ columns.T).reshape(weight.shape), row_sums(d), back
+    return d @ columns.T, row_sums(d), back
 
 
 _small_conv.defvjp(_small_conv_forward, _small_conv_backward)
 
 
 def _dense(kernel: Array, height: int, width: int) -> Array:
-    """Write a 2x2 kernel (O, C, 2, 2) as the matrix from all outputs (O * H' * W') back to all inputs (C * H * W)."""
-    outputs, channels = kernel.shape[:2]
+    """Write a 2x2 kernel (O, C * 4) as the matrix from all outputs (O * H' * W') back to all inputs (C * H * W)."""
+    outputs, channels = kernel.shape[0], kernel.shape[1] // 4
+    kernel = kernel.reshape(outputs, channels, 2, 2)
     placed = [
         jnp.pad(kernel, ((0, 0), (0, 0), (y, height - 2 - y), (x, width - 2 - x)))
         for y in range(height - 1)
@@ -174,14 +180,7 @@ def uniform(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
     return jax.random.uniform(key, shape, minval=-1.0, maxval=1.0) / jnp.sqrt(float(fan_in))
 
 
-def orthogonal(key: Array, shape: tuple[int, ...], gain: float) -> Layer:
+def orthogonal(key: Array, outputs: int, inputs: int, gain: float) -> Layer:
     """Draw an orthogonal weight of the given gain and a zero bias."""
-    flat = jax.nn.initializers.orthogonal(gain, column_axis=0)(key, (shape[0], _size(shape[1:])), jnp.float32)
-    return Layer(flat.reshape(shape), jnp.zeros(shape[0]))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    total = 1
-    for length in shape:
-        total *= length
-    return total
+    weight = jax.nn.initializers.orthogonal(gain, column_axis=0)(key, (outputs, inputs), jnp.float32)
+    return Layer(weight, jnp.zeros(outputs))

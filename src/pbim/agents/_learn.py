@@ -53,6 +53,15 @@ class Minibatch(NamedTuple):
     weight: Array
 
 
+class Drawn(NamedTuple):
+    """A minibatch's subsequences and weights (n,), their frames (steps, n) and those frames' rows (places, steps * n)."""
+
+    sequences: Array
+    weight: Array
+    frames: Array
+    rows: Array
+
+
 class Losses(NamedTuple):
     """What one gradient step saw, ()."""
 
@@ -81,14 +90,15 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
         learner, starts = carry
         shifted = learner.epochs % 2 == 1
         order, weights = cuts.draw(key, shifted)
+        frames = jax.vmap(cuts.frames, in_axes=(0, None))(order, shifted)
 
-        def step(inner: tuple[Params, Any], row: tuple[Array, Array]) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
-            minibatch = _minibatch(config, rows, columns, starts, row[0], row[1], shifted)
+        def step(inner: tuple[Params, Any], drawn: Drawn) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
+            minibatch = _minibatch(rows, columns, starts, drawn)
             params, optimizer, losses, memories = gradient_step(config, *inner, minibatch)
             return (params, optimizer), (losses, _kept(config, memories, shifted))
 
         (params, optimizer), (losses, kept) = jax.lax.scan(
-            step, (learner.params, learner.optimizer), (order, weights)
+            step, (learner.params, learner.optimizer), Drawn(order, weights, frames, _places(config, rows, frames))
         )
         if config.refresh_memories and cuts.shift and config.memory != "none":
             starts = cuts.refreshed(order, kept, first, shifted)
@@ -157,27 +167,27 @@ def _columns(config: "PPO", batch: Batch) -> Array:
     return jnp.stack(parts, axis=-1).reshape(config.frames, -1)
 
 
-def _minibatch(
-    config: "PPO", rows: Array, columns: Array, starts: Array, sequences: Array, weight: Array, shifted: Array
-) -> Minibatch:
-    cuts = config.cuts
-    frames = cuts.frames(sequences, shifted)  # (steps, n)
-    places = rows.shape[0] // config.frames
-    flat = frames.reshape(-1)
+def _places(config: "PPO", rows: Array, frames: Array) -> Array:
+    """Return where frames (minibatches, steps, n) lie in rows (T * places * num_envs, K), before the loop needs it."""
+    flat = frames.reshape(frames.shape[0], 1, -1)
+    places = jnp.arange(rows.shape[0] // config.frames)[:, None]
     step, env = flat // config.num_envs, flat % config.num_envs
-    where = (step * places + jnp.arange(places)[:, None]) * config.num_envs + env  # rows are (T, places, num_envs)
-    mask, action, log_prob, advantage, *values = columns[flat].T
+    return (step * places.shape[0] + places) * config.num_envs + env
+
+
+def _minibatch(rows: Array, columns: Array, starts: Array, drawn: Drawn) -> Minibatch:
+    mask, action, log_prob, advantage, *values = _layers.take_rows(columns, drawn.frames.reshape(-1)).T
     critics = len(values) // 2
     return Minibatch(
-        rows=_layers.take_rows(rows, where),
-        memory=starts[sequences].T,
-        mask=mask.reshape(frames.shape),
+        rows=_layers.take_rows(rows, drawn.rows),
+        memory=_layers.take_rows(starts, drawn.sequences).T,
+        mask=mask.reshape(drawn.frames.shape),
         action=action.astype(jnp.int32),
         log_prob=log_prob,
         advantage=advantage,
         value=jnp.stack(values[:critics]),
         target=jnp.stack(values[critics:]),
-        weight=jnp.tile(weight, cuts.recurrence),
+        weight=jnp.tile(drawn.weight, drawn.frames.shape[0]),
     )
 
 

@@ -155,25 +155,27 @@ class Network:
             return (self._init_dense(key, self.hidden_size, inputs, math.sqrt(2)),)
         found = []
         for outputs, inputs, k in zip(FILTERS, (self.obs_shape[2], *FILTERS), jax.random.split(key, 3), strict=False):
-            shape = (outputs, inputs, 2, 2)
+            fan_in = 4 * inputs
             if self.init_scheme == "orthogonal":
-                found.append(layers.orthogonal(k, shape, math.sqrt(2)))
+                found.append(layers.orthogonal(k, outputs, fan_in, math.sqrt(2)))
             else:
                 weight, bias = jax.random.split(k)
-                found.append(Layer(layers.uniform(weight, shape, 4 * inputs), layers.uniform(bias, (outputs,), 4 * inputs)))
+                found.append(
+                    Layer(layers.uniform(weight, (outputs, fan_in), fan_in), layers.uniform(bias, (outputs,), fan_in))
+                )
         return tuple(found)
 
     def _init_cell(self, key: Array) -> Cell:
         gates, size = (4 if self.memory == "lstm" else 3) * self.hidden_size, self.hidden_size
         shape = (gates, self.embedding_size + size)
         if self.init_scheme == "orthogonal":
-            return Cell(layers.orthogonal(key, shape, 1.0).weight, jnp.zeros((2, gates)))
+            return Cell(layers.orthogonal(key, *shape, 1.0).weight, jnp.zeros((2, gates)))
         weight, bias = jax.random.split(key)
         return Cell(layers.uniform(weight, shape, size), layers.uniform(bias, (2, gates), size))
 
     def _init_dense(self, key: Array, outputs: int, inputs: int, gain: float) -> Layer:
         if self.init_scheme == "orthogonal":
-            return layers.orthogonal(key, (outputs, inputs), gain)
+            return layers.orthogonal(key, outputs, inputs, gain)
         return layers.unit_columns(key, outputs, inputs)
 
 
