@@ -110,7 +110,7 @@ def sb3() -> Trainer:
             self.convolutions = _torch_convolutions()
 
         def forward(self, image: Any) -> Any:
-            return self.convolutions(image.float().permute(0, 3, 1, 2)).flatten(1)
+            return self.convolutions(image.float()).flatten(1)  # sb3 has put the channels first
 
     envs = DummyVecEnv([lambda: ImgObsWrapper(_minigrid())] * NUM_ENVS)
     model = RecurrentPPO(
