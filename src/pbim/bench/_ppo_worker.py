@@ -1,13 +1,16 @@
 """One trainer in one process, timed on request: ``python -m pbim.bench._ppo_worker NAME`` answers lines on stdin.
 
 Every trainer has the same DoorKey-8x8 task, rollout, minibatches, epochs and 52,664 parameters. It first prints what it
-is as JSON; then each line read is a number of updates to run, answered by the frames per second they took.
+is as JSON; then each line read is a number of updates to run, answered by the seconds they took, by the clock and of
+the core (all processes of the trainer together: on a busy machine the fairer of the two).
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 NUM_ENVS, NUM_STEPS, EPOCHS, MINIBATCH, RECURRENCE = 16, 128, 4, 256, 4
@@ -47,10 +50,31 @@ def ours(bonus: bool = True) -> Trainer:
     peak = max(_rate(lambda: product(a).block_until_ready(), 16 * 2 * 512**3) for _ in range(10))
     about = {
         "parameters": num_parameters(carry.learner.params),
+        "conversion_seconds": _conversion_seconds(shaping),
         "compile_seconds": compile_seconds,
         "matmul_peak_gflops": peak / 1e9,
     }
     return about, run
+
+
+def _conversion_seconds(shaping: Any) -> float:
+    """Return what converting one update's bonuses and certifying the result take."""
+    import jax
+    import jax.numpy as jnp
+
+    from pbim.verification import Certificate
+
+    certificate = Certificate(gamma=GAMMA)
+    bonus, ended = jnp.ones((NUM_STEPS, NUM_ENVS)), jnp.zeros((NUM_STEPS, NUM_ENVS), bool)
+
+    def once(carry: Any, _: None) -> Any:
+        state, shaped = shaping.rollout(carry[0], bonus, ended)
+        return (state, certificate.update(carry[1], shaped, ended)), None
+
+    many = jax.jit(lambda carry: jax.lax.scan(once, carry, None, length=100)[0])
+    carry = shaping.init(NUM_ENVS, like=bonus), certificate.init(NUM_ENVS, like=bonus)
+    jax.block_until_ready(many(carry))
+    return min(1 / _rate(lambda: jax.block_until_ready(many(carry)), 100) for _ in range(5))
 
 
 def _rate(work: Callable[[], object], amount: float) -> float:
@@ -186,8 +210,22 @@ def main(name: str) -> None:
         return
     print(json.dumps(about), flush=True)
     for line in sys.stdin:
-        updates = int(line)
-        print(_rate(lambda n=updates: run(n), updates * FRAMES), flush=True)  # type: ignore[misc]
+        clock, core = time.perf_counter(), core_seconds()
+        run(int(line))
+        print(time.perf_counter() - clock, core_seconds() - core, flush=True)
+
+
+def core_seconds() -> float:
+    """Return the processor time of every process in this session, children included."""
+    ticks, session = 0, str(os.getsid(0))
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if fields[3] == session:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

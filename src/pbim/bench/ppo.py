@@ -20,7 +20,7 @@ from pbim.bench._timing import one_core
 
 INSTALL = "pip install -r benchmarks/requirements-ppo.txt"
 PEERS = ("torch-ac", "sb3-contrib")
-UPDATES = {"pbim": 8, "pbim-no-bonus": 8, "torch-ac": 1, "sb3-contrib": 1}
+UPDATES = {"pbim": 16, "pbim-no-bonus": 16, "torch-ac": 1, "sb3-contrib": 1}
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
@@ -36,43 +36,56 @@ GRADIENT = 3 * FORWARD - 36 * 12 * 16  # nothing flows back into the image
 
 
 def run(*, quick: bool = False) -> dict[str, Any]:
-    """Measure all trainers; ``ratio_torch_ac`` and ``ratio_sb3_contrib`` are medians over paired rounds, None if missing."""
+    """Measure all trainers; ratios are medians over paired rounds, by the clock and by time on the core, None if missing."""
     with one_core() as core, tempfile.TemporaryDirectory() as cache, ExitStack() as stack:
         workers = {name: stack.enter_context(_Worker(name, cache)) for name in UPDATES}
-        rates = _rounds({name: worker for name, worker in workers.items() if worker.runs}, 3 if quick else 7)
+        clock, busy = _rounds({name: worker for name, worker in workers.items() if worker.runs}, 3 if quick else 7)
         with _Worker("pbim", cache) as again:
             warm = again.about["compile_seconds"]
-    ours, about = rates["pbim"], workers["pbim"].about
-    flops = 2 * (FORWARD + EPOCHS * GRADIENT)
-    found = {name: round(median(rate)) for name, rate in rates.items()}
+    about = workers["pbim"].about
+    peak, flops = about["matmul_peak_gflops"], 2 * (FORWARD + EPOCHS * GRADIENT)
     return {
         "benchmark": "ppo",
         "quick": quick,
         "core": core,
-        "frames_per_second": {name: found.get(name) for name in UPDATES},
-        **{
-            f"ratio_{peer.replace('-', '_')}": round(_paired(ours, rates[peer]), 2) if peer in rates else None
-            for peer in PEERS
-        },
-        "missing": {peer: INSTALL for peer in PEERS if peer not in rates},
-        "parameters": {name: worker.about.get("parameters") for name, worker in workers.items() if worker.runs},
-        "update_ms": round(1000 * FRAMES / median(ours), 1),
-        "bonus_and_conversion_share": round(1 - _paired(ours, rates["pbim-no-bonus"]), 4),
-        "matmul_peak_gflops": round(about["matmul_peak_gflops"], 1),
-        "share_of_matmul_peak": round(median(ours) * flops / 1e9 / about["matmul_peak_gflops"], 3),
+        **_ratios("", clock),
+        **_ratios("core_", busy),
+        "frames_per_second": {name: round(median(rates)) for name, rates in clock.items()},
+        "frames_per_core_second": {name: round(median(rates)) for name, rates in busy.items()},
+        "missing": {peer: INSTALL for peer in PEERS if peer not in clock},
+        "parameters": {name: worker.about["parameters"] for name, worker in workers.items() if worker.runs},
+        "update_ms": round(1000 * FRAMES / median(clock["pbim"]), 1),
+        "bonus_and_conversion_share": round(1 - _paired(busy["pbim"], busy["pbim-no-bonus"]), 4),
+        "conversion_and_certificate_share": round(about["conversion_seconds"] * median(busy["pbim"]) / FRAMES, 4),
+        "matmul_peak_gflops": round(peak, 1),
+        "share_of_matmul_peak": round(median(busy["pbim"]) * flops / 1e9 / peak, 3),
         "compile_seconds_cold": round(about["compile_seconds"], 1),
         "compile_seconds_warm": round(warm, 1),
     }
 
 
-def _rounds(workers: "dict[str, _Worker]", rounds: int) -> dict[str, list[float]]:
+Rates = dict[str, list[float]]
+
+
+def _ratios(prefix: str, rates: Rates) -> dict[str, float | None]:
+    return {
+        f"{prefix}ratio_{peer.replace('-', '_')}": round(_paired(rates["pbim"], rates[peer]), 2) if peer in rates else None
+        for peer in PEERS
+    }
+
+
+def _rounds(workers: "dict[str, _Worker]", rounds: int) -> tuple[Rates, Rates]:
+    """Return frames per second by the clock and by time on the core, one number a round, after one warm-up each."""
     for name, worker in workers.items():
-        worker.rate(UPDATES[name])
-    rates: dict[str, list[float]] = {name: [] for name in workers}
+        worker.seconds(UPDATES[name])
+    clock: Rates = {name: [] for name in workers}
+    busy: Rates = {name: [] for name in workers}
     for _ in range(rounds):
         for name, worker in workers.items():
-            rates[name].append(worker.rate(UPDATES[name]))
-    return rates
+            seconds, core_seconds = worker.seconds(UPDATES[name])
+            clock[name].append(UPDATES[name] * FRAMES / seconds)
+            busy[name].append(UPDATES[name] * FRAMES / core_seconds)
+    return clock, busy
 
 
 def _paired(ours: list[float], theirs: list[float]) -> float:
@@ -101,15 +114,16 @@ class _Worker:
         """Tell whether the trainer could be imported."""
         return "missing" not in self.about
 
-    def rate(self, updates: int) -> float:
-        """Return the frames per second of so many updates."""
+    def seconds(self, updates: int) -> tuple[float, float]:
+        """Return what so many updates took, by the clock and on the core."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{updates}\n".encode())
         self.process.stdin.flush()
         answer = self._read()
         if not answer:
             raise RuntimeError(f"{self.process.args} stopped with code {self.process.poll()}: is there enough memory?")
-        return float(answer)
+        clock, busy = map(float, answer.split())
+        return clock, busy
 
     def _read(self) -> str:
         """Return the next answer, "" if the process is gone (its children may keep the pipe open)."""
