@@ -5,7 +5,6 @@ paper's DoorKey experiments grew from: stored hidden states, no bootstrap at the
 are, clipped values.
 """
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -75,9 +74,10 @@ def init(config: PPO, key: Array) -> Carry:
 @partial(jax.jit, static_argnums=(0, 2), donate_argnums=1)
 def update_chunk(config: PPO, carry: Carry, updates: int) -> tuple[Carry, Metrics]:
     """Return the run after ``updates`` more updates, and their metrics, (updates,) each; ``carry`` is used up."""
-    return jax.lax.scan(lambda carry, _: update(config, carry), carry, None, length=updates)
+    return _scan(config, carry, updates)
 
 
+@partial(jax.jit, static_argnums=0)
 def train(config: PPO, key: Array) -> tuple[Carry, Metrics]:
     """Run the whole of ``config.total_frames``: a pure function of the key, so seeds are a ``jax.vmap``.
 
@@ -89,7 +89,11 @@ def train(config: PPO, key: Array) -> tuple[Carry, Metrics]:
     >>> metrics.frames.tolist()
     [16, 32]
     """
-    return update_chunk(config, init(config, key), config.updates)
+    return _scan(config, init(config, key), config.updates)
+
+
+def _scan(config: PPO, carry: Carry, updates: int) -> tuple[Carry, Metrics]:
+    return jax.lax.scan(lambda carry, _: update(config, carry), carry, None, length=updates)
 
 
 def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
