@@ -10,7 +10,11 @@ import pytest
 from pbim.agents import checkpoint
 from pbim.errors import InputError
 
-STATE = {"a": jnp.arange(6.0).reshape(2, 3), "b": (jnp.asarray(3), jnp.asarray([True, False])), "key": jax.random.key(7)}
+STATE = {
+    "a": jnp.arange(6.0).reshape(2, 3),
+    "b": (jnp.asarray(3), jnp.asarray([True, False])),
+    "key": jax.random.key(7),
+}
 
 
 @pytest.fixture

@@ -78,7 +78,12 @@ def test_lstm_cell_equals_pytorch():
         jnp.stack([theirs.bias_ih.detach().numpy(), theirs.bias_hh.detach().numpy()]),
     )
     x, h, c = random(5, 3), random(4, 3, seed=1), random(4, 3, seed=2)
-    expected = theirs(*(torch.tensor(np.asarray(a).T) if a is x else tuple(torch.tensor(np.asarray(b).T) for b in (h, c)) for a in (x, h)))
+    expected = theirs(
+        *(
+            torch.tensor(np.asarray(a).T) if a is x else tuple(torch.tensor(np.asarray(b).T) for b in (h, c))
+            for a in (x, h)
+        )
+    )
     got = lstm_step(cell, x, jnp.concatenate([h, c]))
     np.testing.assert_allclose(got, np.concatenate([e.detach().numpy().T for e in expected]), atol=1e-6)
 

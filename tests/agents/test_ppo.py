@@ -31,7 +31,13 @@ class Torch(torch.nn.Module):
         super().__init__()
         nn = torch.nn
         self.convolutions = nn.Sequential(
-            nn.Conv2d(3, 16, 2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 2), nn.ReLU(), nn.Conv2d(32, 64, 2), nn.ReLU()
+            nn.Conv2d(3, 16, 2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 2),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 2),
+            nn.ReLU(),
         )
         self.cell = nn.LSTMCell(64, 64)
         self.actor = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 7))
@@ -78,7 +84,9 @@ def test_a_gradient_step_equals_pytorchs():
             *(jnp.asarray(x.reshape(1, -1), jnp.float32) for x in (value, target)),
             jnp.ones(steps * n),
         )
-        params, state, losses, _ = jax.jit(lambda p, s, m: _learn.gradient_step(config, p, s, m))(params, state, minibatch)
+        params, state, losses, _ = jax.jit(lambda p, s, m: _learn.gradient_step(config, p, s, m))(
+            params, state, minibatch
+        )
 
         def tensor(x):
             return torch.tensor(x, dtype=torch.float)
@@ -111,7 +119,9 @@ def test_chunks_give_the_same_run_as_one_go():
 
 
 def test_resuming_from_a_file_is_bit_identical(tmp_path):
-    config = small(intrinsic=RND(encode=one_hot(48), hidden=(8,), features=4), shaping=pbim.Geometric(gamma=0.99, rate=0.1))
+    config = small(
+        intrinsic=RND(encode=one_hot(48), hidden=(8,), features=4), shaping=pbim.Geometric(gamma=0.99, rate=0.1)
+    )
     carry, _ = ppo.update_chunk(config, ppo.init(config, jax.random.key(5)), 2)
     checkpoint.save(tmp_path / "run", carry, config="{}")
     straight, _ = ppo.update_chunk(config, carry, 2)

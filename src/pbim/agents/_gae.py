@@ -5,9 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def gae(
-    reward: Array, value: Array, next_value: Array, ended: Array, *, gamma: float, lam: float
-) -> Array:
+def gae(reward: Array, value: Array, next_value: Array, ended: Array, *, gamma: float, lam: float) -> Array:
     """Return advantages (T, num_envs) of a rollout; all arguments have that shape.
 
     ``next_value`` is what the learner expects after each step: 0 at an end without bootstrap, the value of the final

@@ -61,7 +61,9 @@ class Network:
                 "flatten smaller images to vectors"
             )
         if len(self.obs_shape) == 2 or len(self.obs_shape) > 3:
-            raise InputError(f"obs_shape must be (), (n,) or (H, W, C), received {self.obs_shape}: reshape observations")
+            raise InputError(
+                f"obs_shape must be (), (n,) or (H, W, C), received {self.obs_shape}: reshape observations"
+            )
         if self.obs_shape == () and self.num_indices < 1:
             raise InputError("obs_shape () needs num_indices, the number of states: pass env.num_states")
 

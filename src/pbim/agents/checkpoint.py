@@ -151,7 +151,9 @@ def _difference(saved: str, wanted: str) -> str:
     """Name the first settings that differ, for configurations stored as JSON objects."""
     try:
         one, two = json.loads(saved), json.loads(wanted)
-        differing = [f"{k}: {one.get(k)!r} there, {two.get(k)!r} here" for k in {**one, **two} if one.get(k) != two.get(k)]
+        differing = [
+            f"{k}: {one.get(k)!r} there, {two.get(k)!r} here" for k in {**one, **two} if one.get(k) != two.get(k)
+        ]
     except (ValueError, AttributeError):
         return "its settings differ"
     return "; ".join(differing[:3]) or "its settings differ"

@@ -120,9 +120,7 @@ def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
     )
     batch = _batch(config, carry, world, steps, shaped)
     learner, losses = _learn.learn(config, carry.learner, batch, learn_key)
-    running, finished = _episodes.count(
-        carry.running, steps.reward, bonus, shaped, steps.terminated, steps.truncated
-    )
+    running, finished = _episodes.count(carry.running, steps.reward, bonus, shaped, steps.terminated, steps.truncated)
     updates = carry.updates + 1
     share = 1 / finished.episodes.astype(jnp.float32)
     metrics = Metrics(
@@ -167,10 +165,12 @@ def _batch(config: PPO, carry: Carry, world: World, steps: Steps, shaped: Array)
     else:  # F' is settled at every end, so its stream never bootstraps there
         next_value = next_value.at[1].set(jnp.where(ended, 0, next_value[1]))
         streams = [(steps.reward, config.gamma), (shaped, config.bonus_gamma)]
-    advantage = jnp.stack([
-        gae(reward, value[index], next_value[index], ended, gamma=gamma, lam=config.gae_lambda)
-        for index, (reward, gamma) in enumerate(streams)
-    ])
+    advantage = jnp.stack(
+        [
+            gae(reward, value[index], next_value[index], ended, gamma=gamma, lam=config.gae_lambda)
+            for index, (reward, gamma) in enumerate(streams)
+        ]
+    )
     log_prob = jax.nn.log_softmax(steps.logits, axis=1)
     chosen = jnp.arange(network.num_actions)[:, None] == steps.action[:, None]
     return Batch(

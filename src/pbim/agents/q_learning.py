@@ -140,17 +140,13 @@ def train(config: QLearning, keys: Array) -> Result:
 
 @partial(jax.jit, static_argnums=0)
 def _finished(config: QLearning, runs: Run) -> Result:
-    runs = jax.lax.while_loop(
-        lambda runs: jnp.any(runs.episode < config.episodes), partial(step_seeds, config), runs
-    )
+    runs = jax.lax.while_loop(lambda runs: jnp.any(runs.episode < config.episodes), partial(step_seeds, config), runs)
     return result_of(runs)
 
 
 def result_of(runs: Run) -> Result:
     """Return what one run, or a batch of them, has recorded so far."""
-    return Result(
-        runs.returns, runs.lengths, runs.goals, runs.q, runs.visits, runs.certificate.worst, runs.steps
-    )
+    return Result(runs.returns, runs.lengths, runs.goals, runs.q, runs.visits, runs.certificate.worst, runs.steps)
 
 
 def init(config: QLearning, key: Array) -> Run:
@@ -243,9 +239,7 @@ def choose(config: QLearning, run: Run, draws: Draws) -> Array:
     return jnp.where(draws.explore < config.epsilon(run.episode), anything, jnp.argmax(values))
 
 
-def _rewarded(
-    config: QLearning, run: Run, action: Array, out: Any, active: Array
-) -> tuple[Any, Any, Any, Array]:
+def _rewarded(config: QLearning, run: Run, action: Array, out: Any, active: Array) -> tuple[Any, Any, Any, Array]:
     """Return the bonus, conversion and certificate after this step, and its F' (); nothing moves unless active."""
     terminated, truncated = out.terminated[None], out.truncated[None]
     valid = active[None]

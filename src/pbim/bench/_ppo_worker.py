@@ -108,7 +108,9 @@ def torch_ac() -> Trainer:
         return DictList({"image": torch.tensor(images, device=device, dtype=torch.float)})
 
     model = Model()
-    algorithm = PPOAlgo([_minigrid() for _ in range(NUM_ENVS)], model, "cpu", NUM_STEPS, GAMMA, preprocess_obss=preprocess)
+    algorithm = PPOAlgo(
+        [_minigrid() for _ in range(NUM_ENVS)], model, "cpu", NUM_STEPS, GAMMA, preprocess_obss=preprocess
+    )
 
     def run(updates: int) -> None:
         for _ in range(updates):

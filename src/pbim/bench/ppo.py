@@ -69,7 +69,9 @@ Rates = dict[str, list[float]]
 
 def _ratios(prefix: str, rates: Rates) -> dict[str, float | None]:
     return {
-        f"{prefix}ratio_{peer.replace('-', '_')}": round(_paired(rates["pbim"], rates[peer]), 2) if peer in rates else None
+        f"{prefix}ratio_{peer.replace('-', '_')}": round(_paired(rates["pbim"], rates[peer]), 2)
+        if peer in rates
+        else None
         for peer in PEERS
     }
 
