@@ -28,7 +28,7 @@ def plain_embedding(params, image):
     return x.transpose(3, 1, 2, 0).reshape(-1, image.shape[0])
 
 
-@pytest.mark.parametrize("size", [(7, 7, 3), (8, 9, 3), (10, 10, 4), (17, 17, 1)])
+@pytest.mark.parametrize("size", [(7, 7, 3), (8, 9, 3), (14, 13, 1)])
 def test_convolutions_as_products_equal_lax_conv(size):
     network = Network(obs_shape=size, num_actions=3)
     params = network.init(jax.random.key(0))
@@ -78,12 +78,7 @@ def test_lstm_cell_equals_pytorch():
         jnp.stack([theirs.bias_ih.detach().numpy(), theirs.bias_hh.detach().numpy()]),
     )
     x, h, c = random(5, 3), random(4, 3, seed=1), random(4, 3, seed=2)
-    expected = theirs(
-        *(
-            torch.tensor(np.asarray(a).T) if a is x else tuple(torch.tensor(np.asarray(b).T) for b in (h, c))
-            for a in (x, h)
-        )
-    )
+    expected = theirs(torch.tensor(np.asarray(x).T), tuple(torch.tensor(np.asarray(part).T) for part in (h, c)))
     got = lstm_step(cell, x, jnp.concatenate([h, c]))
     np.testing.assert_allclose(got, np.concatenate([e.detach().numpy().T for e in expected]), atol=1e-6)
 

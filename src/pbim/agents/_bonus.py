@@ -43,8 +43,8 @@ def start(bonus: Any, env: Environment[Any], key: Array, example: Transition) ->
     table = {"num_keys", "num_states"} & set(inspect.signature(bonus.init).parameters)
     if table and getattr(bonus, "key", None) is None and env.obs_shape != ():
         raise InputError(
-            f"intrinsic {type(bonus).__name__} counts whole numbers, but {type(env).__name__}'s observations have shape "
-            f"{env.obs_shape}: pass key='count_key' for an environment that has one"
+            f"intrinsic {type(bonus).__name__} counts whole numbers, but {type(env).__name__} has observations of "
+            f"shape {env.obs_shape}: pass key='count_key' for an environment that has one"
         )
     arguments = {}
     for name, parameter in inspect.signature(bonus.init).parameters.items():

@@ -72,7 +72,7 @@ class PPO:
         if converted is not None and float(converted) != self.bonus_gamma:
             raise InputError(
                 f"shaping.gamma must be the discount F' is learnt with, {self.bonus_gamma}, received {converted}: "
-                f"cancellation holds for that discount only; pass gamma={self.bonus_gamma} to {type(self.shaping).__name__}"
+                f"cancellation holds for that one only; pass gamma={self.bonus_gamma} to {type(self.shaping).__name__}"
             )
         self.shaping.check_horizon(self.env.max_steps)
 

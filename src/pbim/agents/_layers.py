@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-
 MOST_DENSE_PLACES = 25
 
 
@@ -34,7 +33,7 @@ def _affine_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[
 
 def _affine_backward(saved: tuple[Array, Array], d: Array) -> tuple[Array, Array, Array]:
     weight, x = saved
-    back = jax.lax.optimization_barrier(weight.T)  # kept from being folded into the product, which is slower
+    back: Array = jax.lax.optimization_barrier(weight.T)  # type: ignore[no-untyped-call]  # folded in, it is slower
     return d @ x.T, row_sums(d), back @ d
 
 
@@ -119,10 +118,8 @@ _largest_of_four.defvjp(_largest_forward, _largest_backward)
 def conv(layer: Layer, x: Array) -> Array:
     """Return a 2x2 convolution, (outputs, height - 1, width - 1, batch), of x (inputs, height, width, batch)."""
     _, height, width, batch = x.shape
-    if height * width > MOST_DENSE_PLACES:
-        out = affine(*layer, _unfold(x))
-    else:
-        out = _small_conv(*layer, x)
+    large = height * width > MOST_DENSE_PLACES
+    out = affine(*layer, _unfold(x)) if large else _small_conv(*layer, x)
     return out.reshape(-1, height - 1, width - 1, batch)
 
 

@@ -54,7 +54,7 @@ class Minibatch(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A minibatch's subsequences and weights (n,), their frames (steps, n) and those frames' rows (places, steps * n)."""
+    """A minibatch: subsequences and weights (n,), their frames (steps, n), those frames' rows (places, steps * n)."""
 
     sequences: Array
     weight: Array

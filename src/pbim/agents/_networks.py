@@ -21,7 +21,7 @@ SMALLEST_IMAGE = 7
 
 
 class Params(NamedTuple):
-    """Embedding layers, the recurrent cell (None without memory), and the heads; ``hidden`` holds both heads' first layer."""
+    """Embedding, recurrent cell (None without memory) and heads; ``hidden`` is the first layer of both heads."""
 
     embedding: tuple[Layer, ...]
     cell: Cell | None
@@ -57,13 +57,11 @@ class Network:
     def __post_init__(self) -> None:
         if len(self.obs_shape) == 3 and min(self.obs_shape[:2]) < SMALLEST_IMAGE:
             raise InputError(
-                f"obs_shape must be at least {SMALLEST_IMAGE}x{SMALLEST_IMAGE} for an image, received {self.obs_shape}: "
+                f"obs_shape must be at least {SMALLEST_IMAGE}x{SMALLEST_IMAGE} for images, received {self.obs_shape}: "
                 "flatten smaller images to vectors"
             )
         if len(self.obs_shape) == 2 or len(self.obs_shape) > 3:
-            raise InputError(
-                f"obs_shape must be (), (n,) or (H, W, C), received {self.obs_shape}: reshape observations"
-            )
+            raise InputError(f"obs_shape must be (), (n,) or (H, W, C), received {self.obs_shape}: reshape it")
         if self.obs_shape == () and self.num_indices < 1:
             raise InputError("obs_shape () needs num_indices, the number of states: pass env.num_states")
 

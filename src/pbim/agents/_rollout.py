@@ -13,7 +13,7 @@ from pbim.intrinsic import Transition
 
 
 class World(NamedTuple):
-    """Where the environments are: states and observations (num_envs, ...), the memory, and 0 where an episode starts."""
+    """Where the environments are: states and observations (num_envs, ...), memory, 0 where an episode starts."""
 
     state: Any
     obs: Array

@@ -45,8 +45,9 @@ def load(path: str | os.PathLike[str], like: Any, *, config: str) -> Any:
     """Read a state of the form of ``like`` (arrays or shapes) written by a run of the same ``config``."""
     header, body = _read(Path(path))
     if header["config"] != config:
+        differing = _difference(header["config"], config)
         raise InputError(
-            f"the checkpoint {os.fspath(path)!r} is of another configuration ({_difference(header['config'], config)}): "
+            f"the checkpoint {os.fspath(path)!r} is of another configuration ({differing}): "
             "resume with the settings it was started with, or start a run elsewhere"
         )
     leaves = []
@@ -130,7 +131,7 @@ def _leaves(state: Any) -> list[tuple[str, Any]]:
 
 
 def _is_key(leaf: Any) -> bool:
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
 def _stored(leaf: Any) -> np.ndarray[Any, Any]:

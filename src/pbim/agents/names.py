@@ -76,7 +76,7 @@ def intrinsic(name: str, env: Any, *, alpha: float, learning_rate: float) -> tup
     discrete = env.obs_shape == ()
     key = "count_key" if hasattr(env, "count_key") else None
     encode = bonuses.one_hot(env.num_states) if discrete else bonuses.flatten
-    learned = {"encode": encode, "learning_rate": learning_rate}
+    learned: dict[str, Any] = {"encode": encode, "learning_rate": learning_rate}
     makers: dict[str, Callable[[], tuple[Any, float]]] = {
         "none": lambda: (None, 1.0),
         "count": lambda: (bonuses.EpisodicCount(alpha=alpha, key=key), 1.0),

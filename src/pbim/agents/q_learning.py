@@ -19,7 +19,6 @@ from pbim.intrinsic import Transition
 from pbim.shaping import PIES, LookAhead, NoBonus, Shaping, advised_values
 from pbim.verification import Certificate
 
-
 CHUNK = 64
 """Steps between two looks at whether every seed is through; random numbers are drawn for as many at once."""
 
@@ -102,7 +101,7 @@ class Run(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """One step's random numbers: whether to explore and which action then, uniform in [0, 1); keys for the environment."""
+    """One step's random numbers: explore? and which action then, uniform in [0, 1); keys for the environment."""
 
     explore: Array
     choice: Array
@@ -135,7 +134,8 @@ def train(config: QLearning, keys: Array) -> Result:
     >>> result.returns.shape, result.q.shape
     ((3, 20), (3, 48, 4))
     """
-    return _finished(config, jax.vmap(partial(init, config))(keys))
+    result: Result = _finished(config, jax.vmap(partial(init, config))(keys))
+    return result
 
 
 @partial(jax.jit, static_argnums=0)

@@ -36,7 +36,7 @@ GRADIENT = 3 * FORWARD - 36 * 12 * 16  # nothing flows back into the image
 
 
 def run(*, quick: bool = False) -> dict[str, Any]:
-    """Measure all trainers; ratios are medians over paired rounds, by the clock and by time on the core, None if missing."""
+    """Measure all trainers; ratios are medians over paired rounds, by the clock and on the core, None if missing."""
     with one_core() as core, tempfile.TemporaryDirectory() as cache, ExitStack() as stack:
         workers = {name: stack.enter_context(_Worker(name, cache)) for name in UPDATES}
         clock, busy = _rounds({name: worker for name, worker in workers.items() if worker.runs}, 3 if quick else 7)
@@ -123,7 +123,9 @@ class _Worker:
         self.process.stdin.flush()
         answer = self._read()
         if not answer:
-            raise RuntimeError(f"{self.process.args} stopped with code {self.process.poll()}: is there enough memory?")
+            raise RuntimeError(
+                f"{self.process.args!r} stopped with code {self.process.poll()}: is there enough memory?"
+            )
         clock, busy = map(float, answer.split())
         return clock, busy
 

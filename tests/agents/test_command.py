@@ -1,0 +1,100 @@
+"""``pbim train`` and ``pbim watch``: what is written, what is refused, and that resuming changes nothing."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pbim.agents import checkpoint
+from pbim.agents.command import CHECKPOINT, METRICS, Train, Watch
+from pbim.errors import InputError
+
+QUICK = Train(
+    env="CliffWalk",
+    intrinsic="count",
+    shaping="geometric",
+    num_envs=2,
+    num_steps=8,
+    minibatch_size=8,
+    frames=64,
+    chunk=1,
+    checkpoint_every=2,
+)
+
+
+def weights(folder):
+    return checkpoint.about(folder / CHECKPOINT)["sha256"]
+
+
+def test_stopped_and_resumed_is_bit_identical(tmp_path, capsys):
+    whole, parts = replace(QUICK, out=tmp_path / "whole"), replace(QUICK, out=tmp_path / "parts", frames=32)
+    assert whole.run() == 0
+    assert parts.run() == 0
+    assert replace(parts, frames=64, resume=True, json=True).run() == 0
+    assert weights(whole.out) == weights(parts.out)
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    rows = [json.loads(line) for line in (parts.out / METRICS).read_text().splitlines()]
+    assert [row["frames"] for row in rows] == [16, 32, 48, 64]
+    assert last["frames"] == 64
+    assert np.isfinite(last["entropy"])
+
+
+def test_control_c_leaves_a_checkpoint(tmp_path, monkeypatch):
+    from pbim.agents import ppo
+
+    calls, original = [], ppo.update_chunk
+
+    def interrupted(config, carry, updates):
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        calls.append(updates)
+        return original(config, carry, updates)
+
+    monkeypatch.setattr(ppo, "update_chunk", interrupted)
+    stopped = replace(QUICK, out=tmp_path / "stopped")
+    assert stopped.run() == 130
+    assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 16
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "DorKey-8x8"}, "did you mean 'DoorKey-8x8'"),
+        ({"intrinsic": "cuont"}, "did you mean 'count'"),
+        ({"shaping": "geometrical"}, "did you mean 'geometric'"),
+        ({"minibatch_size": 12}, "minibatch_size must divide"),
+        ({"recurrence": 5}, "recurrence must divide"),
+        ({"intrinsic": "none"}, "no bonus to convert"),
+        ({"resume": True}, "has no checkpoint"),
+        ({"chunk": 0}, "chunk"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path, changes, message):
+    arguments = replace(QUICK, out=tmp_path / "run", **changes)
+    with pytest.raises(InputError, match=message) as caught:
+        arguments.run()
+    assert "\n" not in str(caught.value)
+    assert not arguments.out.exists()
+
+
+def test_runs_are_not_overwritten_and_not_mixed(tmp_path):
+    first = replace(QUICK, out=tmp_path / "run", frames=16)
+    assert first.run() == 0
+    before = weights(first.out)
+    with pytest.raises(InputError, match="already holds a run"):
+        first.run()
+    with pytest.raises(InputError, match="alpha: 0.025 there, 0.5 here"):
+        replace(first, alpha=0.5, resume=True).run()
+    assert weights(first.out) == before
+
+
+def test_watch_writes_a_moving_picture(tmp_path, capsys):
+    image = pytest.importorskip("PIL.Image")
+    trained = replace(QUICK, out=tmp_path / "run", frames=16)
+    assert trained.run() == 0
+    assert Watch(folder=trained.out, out=tmp_path / "agent.gif", episodes=1).run() == 0
+    with image.open(tmp_path / "agent.gif") as picture:
+        assert picture.n_frames > 1
+    with pytest.raises(InputError, match="must hold a run"):
+        Watch(folder=tmp_path / "nowhere").run()

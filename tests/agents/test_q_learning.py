@@ -1,0 +1,137 @@
+"""Compiled Q-learning against a plain loop on the same random numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pbim
+from pbim.agents import q_learning
+from pbim.agents.q_learning import CHUNK, QLearning, draw, train
+from pbim.envs import CliffWalk, DoorKey
+from pbim.errors import InputError
+from pbim.intrinsic import ICM, RND, EpisodicCount, one_hot
+
+ENV = CliffWalk(width=5, height=3, max_steps=12)
+
+
+def draws_of(config, key):
+    """The random numbers of one seed, in the order the compiled program consumes them."""
+    run = q_learning.init(config, key)
+    key = run.key
+    while True:
+        key, chunk = jax.random.split(key)
+        numbers = draw(chunk)
+        yield from zip(np.asarray(numbers.explore), np.asarray(numbers.choice), strict=True)
+
+
+def plain(config, key, shaping=None):
+    """Q-learning in plain Python, with the paper's count bonus where there is a conversion."""
+    env, q = config.env, np.zeros((config.num_states, 4), np.float32)
+    returns, lengths, numbers = [], [], draws_of(config, key)
+    state = shaping.init(1) if shaping else None
+    for episode in range(config.episodes):
+        cell, total, visits = env.start, 0.0, {}
+        for step in range(1, env.max_steps + 1):
+            explore, choice = next(numbers)
+            epsilon = max(config.epsilon_start - config.epsilon_decay * episode, config.epsilon_min)
+            action = int(choice * 4) if explore < epsilon else int(np.argmax(q[cell]))
+            row, column = divmod(cell, env.width)
+            row = min(max(row + (action == 2) - (action == 0), 0), env.height - 1)
+            column = min(max(column + (action == 1) - (action == 3), 0), env.width - 1)
+            arrived = row * env.width + column
+            over = arrived > env.start
+            reward = -1.0 if not over else 100.0 if arrived == env.goal else -100.0
+            ended = over or step == env.max_steps
+            extra = 0.0
+            if shaping:
+                visits[arrived] = visits.get(arrived, 0) + 1
+                bonus = np.array([config.intrinsic.alpha / visits[arrived]])
+                state, shaped = shaping.step(state, bonus, np.array([ended]))
+                extra = float(shaped[0])
+            target = reward + extra + (0 if ended else config.gamma * q[arrived].max())
+            q[cell, action] += config.learning_rate * (target - q[cell, action])
+            cell, total = arrived, total + reward
+            if ended:
+                break
+        returns.append(total)
+        lengths.append(step)
+    return q, returns, lengths
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_equals_a_plain_loop(converted):
+    shaping = pbim.PBIM(gamma=0.9) if converted else None
+    changes = {"intrinsic": EpisodicCount(alpha=2.0), "shaping": shaping} if converted else {}
+    config = QLearning(env=ENV, episodes=60, gamma=0.9, epsilon_decay=0.01, **changes)
+    keys = jax.random.split(jax.random.key(1), 3)
+    result = train(config, keys)
+    for seed, key in enumerate(keys):
+        q, returns, lengths = plain(config, key, shaping)
+        np.testing.assert_array_equal(result.lengths[seed], lengths)
+        np.testing.assert_allclose(result.returns[seed], returns)
+        np.testing.assert_allclose(result.q[seed], q, rtol=1e-3, atol=1e-3)
+        assert result.steps[seed] == result.visits[seed].sum() == sum(lengths)
+    assert result.residual.max() < 1e-5
+
+
+def test_a_seed_does_not_depend_on_its_company():
+    config = QLearning(env=ENV, episodes=20)
+    keys = jax.random.split(jax.random.key(0), 3)
+    np.testing.assert_array_equal(train(config, keys).q[1], train(config, keys[1:2]).q[0])
+
+
+@pytest.mark.parametrize(
+    "bonus",
+    [
+        RND(encode=one_hot(15), hidden=(8,), features=4, normalize=False),
+        ICM(encode=one_hot(15), num_actions=4, hidden=(8,), features=4),
+        RND(encode=lambda cell: jnp.stack([cell // 5, cell % 5], axis=1).astype(jnp.float32), hidden=(8,), features=4),
+    ],
+)
+def test_learning_bonuses_train_at_every_step_and_cancel(bonus):
+    config = QLearning(env=ENV, episodes=10, intrinsic=bonus, intrinsic_scale=10.0, shaping=pbim.PBIM(gamma=0.99))
+    result = train(config, jax.random.split(jax.random.key(0), 2))
+    assert np.isfinite(result.q).all()
+    assert result.residual.max() < 1e-4
+
+
+def test_the_schedule_is_the_papers():
+    config = QLearning(env=ENV)
+    np.testing.assert_allclose(
+        config.epsilon(jnp.array([0, 1, 1000, 2250, 4000])), [1, 0.9996, 0.6, 0.1, 0.1], rtol=1e-5
+    )
+
+
+def test_advice_is_chosen_by():
+    """Without exploring and with an empty table, advice alone decides; PIES's fades with its coefficient."""
+    advice = tuple((0.0, 0.0, 0.0, 1.0) for _ in range(15))
+    fixed = {
+        "env": ENV,
+        "episodes": 1,
+        "epsilon_start": 0.0,
+        "epsilon_min": 0.0,
+        "advice": advice,
+        "learning_rate": 0.0,
+    }
+    keys = jax.random.split(jax.random.key(0), 1)
+    assert train(QLearning(**fixed), keys).visits[0, :, 3].sum() == ENV.max_steps
+    faded = train(QLearning(shaping=pbim.PIES(decay_steps=4), **fixed), keys).visits[0]
+    assert faded[:, 3].sum() == 4
+
+
+def test_bad_settings_are_named():
+    with pytest.raises(InputError, match="num_states"):
+        QLearning(env=DoorKey(size=5))
+    with pytest.raises(InputError, match="episodes"):
+        QLearning(env=ENV, episodes=0)
+    with pytest.raises(InputError, match=r"shaping\.gamma"):
+        QLearning(env=ENV, shaping=pbim.PBIM(gamma=0.5))
+    with pytest.raises(InputError, match="advice"):
+        QLearning(env=ENV, shaping=pbim.LookAhead(gamma=0.99))
+
+
+def test_random_numbers_come_in_chunks():
+    numbers = draw(jax.random.key(0))
+    assert numbers.explore.shape == (CHUNK,)
+    assert 0 <= float(numbers.choice.min()) <= float(numbers.choice.max()) < 1
