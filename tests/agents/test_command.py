@@ -84,7 +84,7 @@ def test_runs_are_not_overwritten_and_not_mixed(tmp_path):
     before = weights(first.out)
     with pytest.raises(InputError, match="already holds a run"):
         first.run()
-    with pytest.raises(InputError, match="alpha: 0.025 there, 0.5 here"):
+    with pytest.raises(InputError, match=r"alpha: 0\.025 there, 0\.5 here"):
         replace(first, alpha=0.5, resume=True).run()
     assert weights(first.out) == before
 

@@ -81,6 +81,7 @@ def start(config: "PPO", key: Array) -> Learner:
 def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Losses]:
     """Return the learner after all epochs on one rollout, and the mean of its gradient steps' losses."""
     cuts = config.cuts
+    may_be_empty = cuts.shift > 0 and cuts.num_envs >= cuts.per_minibatch  # so many are left out of a shifted epoch
     columns = _columns(config, batch)
     rows = batch.rows.reshape(-1, batch.rows.shape[-1])
     first = cuts.starts(batch.memory, jnp.zeros((), bool))
@@ -95,7 +96,10 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
         def step(inner: tuple[Params, Any], drawn: Drawn) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
             minibatch = _minibatch(rows, columns, starts, drawn)
             params, optimizer, losses, memories = gradient_step(config, *inner, minibatch)
-            return (params, optimizer), (losses, _kept(config, memories, shifted))
+            learnt = (params, optimizer)
+            if may_be_empty:
+                learnt = jax.tree.map(lambda new, old: jnp.where(jnp.any(drawn.weight > 0), new, old), learnt, inner)
+            return learnt, (losses, _kept(config, memories, shifted))
 
         (params, optimizer), (losses, kept) = jax.lax.scan(
             step, (learner.params, learner.optimizer), Drawn(order, weights, frames, _places(config, rows, frames))
@@ -105,7 +109,7 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
         return (Learner(params, optimizer, learner.epochs + 1), starts), losses
 
     (learner, _), losses = jax.lax.scan(epoch, (learner, begin), jax.random.split(key, config.epochs))
-    return learner, jax.tree.map(jnp.mean, losses)
+    return learner, jax.tree.map(jnp.nanmean if may_be_empty else jnp.mean, losses)  # empty minibatches have NaN
 
 
 def gradient_step(
