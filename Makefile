@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
 WORKERS ?= 2
 
-.PHONY: help setup demo test lint types bench clean
+.PHONY: help setup demo test learning lint types bench clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
@@ -24,6 +24,9 @@ demo: $(STAMP) ## show what a bonus does to a task and what the conversion undoe
 
 test: $(STAMP) ## run the tests
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+learning: $(STAMP) ## train agents until they have learnt (minutes)
+	@$(BIN)/python -m pytest -m learning tests
 
 lint: $(STAMP) ## check style and import directions
 	@$(BIN)/ruff check .
