@@ -2,7 +2,7 @@
 
 import json
 import math
-import sys
+import os
 import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -131,11 +131,13 @@ def _train(arguments: Train) -> int:
     if arguments.chunk < 1 or arguments.checkpoint_every < 1:
         raise InputError("chunk and checkpoint_every must be at least 1: raise them")
     config = config_of(arguments)
+    _keep_compiled()
     path = arguments.out / CHECKPOINT
     _check_folder(arguments, path)
     key = jax.random.key(arguments.seed)
     if arguments.resume:
         carry = checkpoint.load(path, jax.eval_shape(lambda: ppo.init(config, key)), config=arguments.settings())
+        _forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
     else:
         carry = ppo.init(config, key)
         arguments.out.mkdir(parents=True, exist_ok=True)
@@ -152,6 +154,23 @@ def _train(arguments: Train) -> int:
     summary = {**run.last, "out": str(arguments.out), "sha256": checkpoint.digest(run.carry.learner.params)}
     print(json.dumps(summary) if arguments.json else f"trained {run.frames:,} frames, written to {arguments.out}")
     return 0
+
+
+def _forget_after(metrics: Path, frames: int) -> None:
+    """Drop what a run that was killed noted after its last checkpoint: it will be noted again."""
+    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
+    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["frames"] <= frames]
+    if kept != lines:
+        metrics.write_text("".join(kept))
+
+
+def _keep_compiled() -> None:
+    """Let JAX keep compiled programs between runs, in the user's cache folder unless JAX is told another."""
+    import jax
+
+    if jax.config.jax_compilation_cache_dir is None:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        jax.config.update("jax_compilation_cache_dir", str(Path(cache) / "pbim" / "compiled"))
 
 
 def _check_folder(arguments: Train, path: Path) -> None:
@@ -268,7 +287,3 @@ def _watch(arguments: Watch) -> int:
     )
     print(f"{arguments.out}: {arguments.episodes} episodes, {steps} steps")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(tyro.cli(Train).run())
