@@ -22,7 +22,16 @@ def test_python_dash_m_is_the_same_command():
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--help"], ["bench", "--help"], ["list", "--help"], ["verify", "--help"], ["procrastination", "--help"]],
+    [
+        [],
+        ["--help"],
+        ["bench", "--help"],
+        ["list", "--help"],
+        ["verify", "--help"],
+        ["procrastination", "--help"],
+        ["train", "--help"],
+        ["watch", "--help"],
+    ],
 )
 def test_help_teaches(arguments, capsys):
     with pytest.raises(SystemExit) as stop:

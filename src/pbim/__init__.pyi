@@ -1,5 +1,6 @@
 from pbim import (
     adapters as adapters,
+    agents as agents,
     envs as envs,
     errors as errors,
     intrinsic as intrinsic,

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 import pbim
+from pbim.agents.command import Train, Watch
 from pbim.errors import InputError, choose
 from pbim.verification.command import Procrastination, Verify
 
@@ -26,6 +27,8 @@ _BENCHMARKS = {
     "shaping": "converting a (128 x 1024) stream of bonuses, against plain Python",
     "envs": "steps of DoorKey, against navix, xminigrid and Farama MiniGrid",
     "intrinsic": "reward and training of RND on a rollout, against RLeXplore",
+    "ppo": "training DoorKey-8x8, against torch-ac and RecurrentPPO",
+    "qlearning": "learning cliff walking, against plain Python and PyTorch",
     "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
 }
 
@@ -109,7 +112,9 @@ class Bench:
 
 _STYLE = (tyro.conf.FlagCreatePairsOff,)
 _Command = (
-    Annotated[Verify, tyro.conf.subcommand("verify")]
+    Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Watch, tyro.conf.subcommand("watch")]
+    | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[List, tyro.conf.subcommand("list")]
@@ -139,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(arguments: list[str]) -> Verify | Procrastination | Bench | List:
+def _parsed(arguments: list[str]) -> Train | Watch | Verify | Procrastination | Bench | List:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
