@@ -168,10 +168,10 @@ def _keep_compiled() -> None:
     """Let JAX keep compiled programs between runs, in the user's cache folder unless JAX is told another."""
     import jax
 
-    if jax.config.read("jax_compilation_cache_dir") is None:  # type: ignore[no-untyped-call]
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is None:
         cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = str(Path(cache) / "pbim" / "compiled")
-        jax.config.update("jax_compilation_cache_dir", folder)  # type: ignore[no-untyped-call]
+        config.update("jax_compilation_cache_dir", str(Path(cache) / "pbim" / "compiled"))
 
 
 def _check_folder(arguments: Train, path: Path) -> None:
