@@ -72,7 +72,8 @@ class List:
             return 0
         for row in rows:
             row["keeps the optimal policies"] = f"{row['guarantee']} [dim]({row['reference']})[/dim]"
-        _print_table("Conversions", rows, ("name", "does", "keeps the optimal policies"))
+        shown = ("name", "does", "keeps the optimal policies")
+        _print_table("Conversions", [{name: row[name] for name in shown} for row in rows])
         print("Each under an assumption: pbim list --json names it.")
         return 0
 
@@ -103,8 +104,8 @@ class Bench:
         if self.json:
             print(json.dumps(result))
             return 0
-        cases = [_flat(case) for case in result.pop("cases")]
-        _print_table(f"pbim bench {self.what}: {_BENCHMARKS[self.what]}", cases, tuple(cases[0]))
+        cases = [_flat(case) for case in result.pop("cases", [])]
+        _print_table(f"pbim bench {self.what}: {_BENCHMARKS[self.what]}", cases)
         for name, value in _flat(result).items():
             print(f"{name} = {value}")
         return 0
@@ -173,12 +174,13 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _print_table(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+def _print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print rows as a table, or as one line a figure where a table would not fit."""
     from rich.console import Console
     from rich.table import Table
 
-    if len(columns) > 6:
+    columns = list(rows[0]) if rows else []
+    if not 1 < len(columns) <= 6:
         print(title)
         for row in rows:
             print("\n".join(f"  {name} = {value}" for name, value in row.items()), end="\n\n")
@@ -188,5 +190,5 @@ def _print_table(title: str, rows: Sequence[dict[str, Any]], columns: Sequence[s
         numeric = isinstance(rows[0][column], int | float)
         table.add_column(column.replace("_", " "), justify="right" if numeric else "left", no_wrap=column == "name")
     for row in rows:
-        table.add_row(*(str(row[column]) for column in columns))
+        table.add_row(*map(str, row.values()))
     Console().print(table)

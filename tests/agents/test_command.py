@@ -1,6 +1,8 @@
 """``pbim train`` and ``pbim watch``: what is written, what is refused, and that resuming changes nothing."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +28,15 @@ QUICK = Train(
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
     monkeypatch.setattr("pbim.agents.command._keep_compiled", lambda: None)
+
+
+def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
+    code = "import jax; from pbim.agents import command; command._keep_compiled(); "
+    code += "print(jax.config.jax_compilation_cache_dir)"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(tmp_path / "pbim" / "compiled")
 
 
 def weights(folder):

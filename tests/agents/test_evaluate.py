@@ -1,0 +1,19 @@
+"""Greedy evaluation plays the same held-out layouts every time, on the task's own reward."""
+
+import jax
+import numpy as np
+
+from pbim.agents.evaluate import evaluate
+from pbim.agents.ppo import PPO
+from pbim.envs import CliffWalk
+
+
+def test_the_same_layouts_every_time():
+    config = PPO(env=CliffWalk(max_steps=9))
+    params = config.network.init(jax.random.key(0))
+    one, two = (evaluate(config.env, config.network, params, episodes=4) for _ in range(2))
+    np.testing.assert_array_equal(one.returns, two.returns)
+    assert ((one.lengths <= 9) & (one.lengths > 0)).all()
+    ended_well = np.asarray(one.terminated)
+    assert (np.asarray(one.lengths)[~ended_well] == 9).all()
+    assert (np.asarray(one.returns)[~ended_well] == -9).all()
