@@ -33,7 +33,16 @@ def run(quick: bool = False) -> dict[str, Any]:
     if child.returncode:
         raise RuntimeError(f"the measuring process failed: {child.stderr.strip().splitlines()[-1]}")
     result: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
-    return result
+    return result | {"wrap_overhead": _wrap_overhead(quick)}
+
+
+def _wrap_overhead(quick: bool) -> float | None:
+    """Return the share of time that wrapping adds to a MiniGrid vector environment; None without MiniGrid."""
+    if importlib.util.find_spec("minigrid") is None:
+        return None
+    from pbim.bench import wrap
+
+    return float(wrap.run(quick)["overhead"])
 
 
 def measure(quick: bool) -> dict[str, Any]:
