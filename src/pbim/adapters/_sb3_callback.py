@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 
-from pbim.adapters._checkpoint import read_arrays, write_arrays
+from pbim._files import read_arrays, write_arrays
 from pbim.adapters._engine import REWARDS, RewardPath
 from pbim.errors import InputError
 

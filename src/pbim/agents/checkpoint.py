@@ -8,13 +8,13 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from pbim._files import replacing
 from pbim.errors import InputError
 
 VERSION = 1
@@ -84,18 +84,10 @@ def digest(state: Any) -> str:
 
 
 def _write(path: Path, header: bytes, blocks: list[bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            file.write(struct.pack("<Q", len(header)))
-            file.write(header)
-            file.writelines(blocks)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    with replacing(path) as file:
+        file.write(struct.pack("<Q", len(header)))
+        file.write(header)
+        file.writelines(blocks)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bytes]:

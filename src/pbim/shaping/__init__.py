@@ -12,10 +12,10 @@ from pbim.shaping._centring import (
     RunningMean as RunningMean,
     merge_means as merge_means,
 )
+from pbim.shaping._custom import Custom as Custom
 from pbim.shaping._ledger import (
     GRM as GRM,
     PBIM as PBIM,
-    Custom as Custom,
     Geometric as Geometric,
     Ledger as Ledger,
     LedgerState as LedgerState,

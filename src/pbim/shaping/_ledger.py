@@ -23,14 +23,14 @@ import numpy as np
 
 from pbim import _arrays
 from pbim._arrays import Array, Rows, array_namespace
-from pbim.errors import InputError, InputTypeError, RepaymentWarning
+from pbim.errors import InputError, RepaymentWarning
 from pbim.shaping._centring import Centring, FixedMean, centring
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count
 
 Memory = tuple[Array, ...]
 
 LARGE_REPAYMENT = 100.0
-_CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
+CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
 
 
 class LedgerState(NamedTuple):
@@ -186,7 +186,7 @@ class PBIM(Ledger):
     repays: ClassVar[bool] = False
     summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
     guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=_CAUSAL, reference="Forbes et al. 2024, Theorem 2"
+        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
     )
 
     def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
@@ -211,7 +211,7 @@ class GRM(Ledger):
     delay: int = 1
     summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
     guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=_CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
+        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
     )
 
     def __post_init__(self) -> None:
@@ -259,7 +259,7 @@ class Geometric(Ledger):
     rate: Real | float = 0.1
     summary: ClassVar[str] = "takes back a share of what is owed at every step, so that little is left for the last"
     guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=_CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
+        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
     )
 
     def __post_init__(self) -> None:
@@ -277,70 +277,6 @@ class Geometric(Ledger):
     def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
         del xp, earned
         return memory, _arrays.number_for(self.rate, ledger) * ledger
-
-
-@dataclass(frozen=True, kw_only=True)
-class Custom(Ledger):
-    """Repay what a function of the past says: ``repay(memory, ledger, earned) -> (memory, payment)``.
-
-    ``ledger`` is L_t and ``earned`` f_t, both (num_envs,). ``memory`` is a tuple of arrays whose last axis is num_envs;
-    ``recall(zeros)`` makes it at the start of every episode from zeros of shape (num_envs,). Use array operations
-    only, so that it also runs inside ``jax.jit``. Whatever is repaid, the episode is settled exactly.
-
-    >>> import numpy as np, pbim
-    >>> def half_of_what_is_owed_above_one(memory, ledger, earned):
-    ...     return memory, 0.5 * ledger * (abs(ledger) > 1)
-    >>> shaping = pbim.Custom(gamma=0.5, repay=half_of_what_is_owed_above_one, normalize=False)
-    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
-    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
-    >>> shaped[:, 0]
-    array([ 1.,  0., -4.])
-    """
-
-    repay: Callable[[Memory, Array, Array], tuple[Memory, Array]]
-    recall: Callable[[Array], Memory] | None = None
-    calls_back: ClassVar[bool] = True
-    summary: ClassVar[str] = "takes back what your function of the past says"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT,
-        assumption=f"{_CAUSAL}, and the repayment is a function of the past",
-        reference="pbim, docs/theory.md, as Theorem 2",
-    )
-
-    def __post_init__(self) -> None:
-        if not callable(self.repay):
-            raise InputError(
-                f"repay must be a function (memory, ledger, earned) -> (memory, payment), received {self.repay!r}: "
-                "see the example of pbim.Custom"
-            )
-        super().__post_init__()
-
-    def growth(self, max_steps: int) -> float:
-        """Return 1: what a function repays is its author's to bound."""
-        del max_steps
-        return 1.0
-
-    def _recall(self, lanes: Array) -> Memory:
-        return () if self.recall is None else tuple(self.recall(lanes))
-
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        del xp
-        returned = self.repay(memory, ledger, earned)
-        if not isinstance(returned, tuple) or len(returned) != 2:  # an array of two environments unpacks, too
-            raise InputTypeError(
-                f"repay must return (memory, payment), received {type(returned).__name__}: return the memory it was "
-                "given, () by default, and the payment"
-            )
-        if getattr(returned[1], "shape", ()) not in ((), ledger.shape):
-            raise InputError(
-                f"repay must return a payment of shape {tuple(ledger.shape)}, received {tuple(returned[1].shape)}: "
-                "pay one number per environment"
-            )
-        return returned
-
-    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
-        fresh = self._recall(_arrays.zeros(ledger.shape, ledger))
-        return tuple(xp.where(ended, new, old) for new, old in zip(fresh, memory, strict=True))
 
 
 def _power(base: float, exponent: int) -> float:

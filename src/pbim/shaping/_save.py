@@ -2,14 +2,13 @@
 
 import os
 import re
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 
+from pbim._files import read_arrays, write_arrays
 from pbim.errors import InputError
 from pbim.shaping._shaping import Shaping, State
 
@@ -37,35 +36,12 @@ def load_arrays(state: State, arrays: dict[str, np.ndarray[Any, Any]]) -> State:
 
 def save_state(path: str | os.PathLike[str], shaping: Shaping, state: State) -> None:
     """Write a conversion's state to ``path`` (.npz), whole or not at all."""
-    path = Path(path)
-    arrays = state_arrays(state)
-    exact = [name for name, array in arrays.items() if array.dtype == object]
-    if exact:
-        raise InputError(f"a state of exact numbers cannot be saved without pickle, received {exact}: use floats")
-    contents: dict[str, Any] = {**arrays, _CONFIG: np.array(_identity(shaping))}
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            np.savez(file, allow_pickle=False, **contents)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    write_arrays(Path(path), {**state_arrays(state), _CONFIG: np.array(_identity(shaping))})
 
 
 def load_state(path: str | os.PathLike[str], shaping: Shaping, like: State) -> State:
     """Read a state written by ``save_state``; ``like``, a fresh ``shaping.init(...)``, gives its form."""
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise InputError(f"path must name a saved state, received {os.fspath(path)!r}: there is no such file") from None
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise InputError(
-            f"path must name a state written by save_state, received {os.fspath(path)!r}, which cannot be "
-            f"read ({error}): use an earlier checkpoint"
-        ) from None
+    arrays = read_arrays(Path(path))
     saved = str(arrays.pop(_CONFIG, "an unknown conversion"))
     if saved != _identity(shaping):
         raise InputError(

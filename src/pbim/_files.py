@@ -1,0 +1,56 @@
+"""Files that are written whole or not at all, and arrays in them that never need pickle."""
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.errors import InputError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write to that takes the place of ``path`` once all of it is on disk; else nothing changes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to ``path`` (.npz)."""
+    objects = sorted(name for name, array in arrays.items() if np.asarray(array).dtype == object)
+    if objects:
+        raise InputError(
+            f"state must hold plain arrays to be saved without pickle, received Python objects in {objects} (exact "
+            "numbers cannot be saved): use numbers or strings"
+        )
+    contents: dict[str, Any] = dict(arrays)
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **contents)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays that ``write_arrays`` wrote."""
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputError(f"path must name a saved state, received {str(path)!r}: there is no such file") from None
+    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"path must name a saved state, received {str(path)!r}, which cannot be read ({error}): "
+            "use an earlier checkpoint"
+        ) from None
