@@ -28,7 +28,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     """
     rounds, steps = (6, 8) if quick else (400, 8)
     register_envs(minigrid)
-    plain, wrapped = _vector(), wrap(_vector(), EpisodicCount(alpha=ALPHA, key=_view), PBIM(gamma=GAMMA))
+    plain, inner = _vector(), _vector()
+    wrapped = wrap(inner, EpisodicCount(alpha=ALPHA, key=_papers_key(inner)), PBIM(gamma=GAMMA))
     actions = np.random.default_rng(0).integers(0, 7, (rounds + 1, steps, NUM_ENVS))
     for env in (plain, wrapped):
         env.reset(seed=0)
@@ -59,8 +60,15 @@ def _vector() -> SyncVectorEnv:
     return SyncVectorEnv([lambda: make("MiniGrid-DoorKey-8x8-v0") for _ in range(NUM_ENVS)])
 
 
-def _view(step: Transition) -> Any:
-    return step.next_obs["image"]
+def _papers_key(vector: SyncVectorEnv) -> Any:
+    """Return the paper's key as a function of the environments' own state: (x, y, carrying the key) as one number."""
+    grids: list[Any] = [env.unwrapped for env in vector.envs]
+
+    def key(step: Transition) -> Any:
+        del step
+        return np.array([g.agent_pos[0] + g.width * (g.agent_pos[1] + g.height * bool(g.carrying)) for g in grids])
+
+    return key
 
 
 def _pair(plain: Any, wrapped: Any, actions: Any, *, swap: bool) -> tuple[float, float]:
