@@ -1,6 +1,7 @@
 """Bad input gets one sentence that names the argument, the rule, what was received and the way out."""
 
 import warnings
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -152,12 +153,25 @@ def test_whole_numbers_of_numpy_are_whole_numbers():
     [
         (None, ["state", "init", "NoneType"]),
         (pbim.PBIM(gamma=0.9).init(2, like=np.zeros(0, object)), ["bonus", "exact", "float64", "init"]),
+        (pbim.Raw().init(2), ["state", "PBIM(gamma=0.9", "Stateless", "init"]),
+        (pbim.GRM(gamma=0.9, delay=3).init(2), ["state", "PBIM(gamma=0.9", "init"]),
+        (pbim.PBIM(gamma=0.9, normalize=False).init(2), ["state", "normalize=True", "init"]),
     ],
 )
 def test_states_that_do_not_fit_are_refused(state, words):
     with pytest.raises(pbim.InputTypeError) as error:
         pbim.PBIM(gamma=0.9).step(state, np.ones(2), NEVER)
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def test_a_state_of_another_delay_is_refused():
+    with pytest.raises(pbim.InputTypeError, match=r"delay=2.*another form"):
+        pbim.GRM(gamma=0.9, delay=2).step(pbim.GRM(gamma=0.9, delay=3).init(2), np.ones(2), NEVER)
+
+
+def test_exact_bonuses_are_not_rounded_behind_the_users_back():
+    with pytest.raises(pbim.InputTypeError, match=r"exact.*like=bonus"):
+        pbim.PBIM(gamma=0.9).step(pbim.PBIM(gamma=0.9).init(2), np.array([Fraction(1, 3)] * 2), NEVER)
 
 
 @pytest.mark.parametrize("to", [np.asarray, jnp.asarray, torch.asarray])

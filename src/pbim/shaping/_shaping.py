@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -95,12 +96,29 @@ class Shaping(ABC):
                 f"{type(self).__name__} takes {known} besides bonus and ended, received {unknown}: drop them"
             )
 
+    @cached_property
+    def _state_form(self) -> Any:
+        return _form(self._start(np.zeros(1)))
+
+    def _check_state(self, state: Any, bonus: Any) -> None:
+        """Refuse a state that is not of this conversion, and exact and rounded numbers together."""
+        if not isinstance(state, tuple) or not state or not (self.calls_back or _form(state) == self._state_form):
+            raise InputTypeError(
+                f"state must be what init of {self} returned, received {type(state).__name__} of another form: call "
+                "init(num_envs, like=bonus) of the same conversion first"
+            )
+        if isinstance(bonus, np.ndarray) and _arrays.is_exact(state[0]) != _arrays.is_exact(bonus):
+            raise InputTypeError(
+                f"bonus must hold exact numbers (dtype object) if and only if the state does, received {bonus.dtype} "
+                f"and a state of {state[0].dtype}: call init(num_envs, like=bonus)"
+            )
+
     def _convert(
         self, rank: int, state: State, bonus: Array, ended: Array, valid: Array | None, extra: Extra
     ) -> tuple[State, Array]:
         """Check a call and run it; tensors in main memory go through NumPy: no copy, same numbers, less overhead."""
         self._check_extra(extra)
-        _check_state(state, bonus)
+        self._check_state(state, bonus)
         _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
         viewed = not self.calls_back and _arrays.has_numpy_view(bonus)
         viewed = viewed and _arrays.have_numpy_views((state, ended, valid, dict(extra)))
@@ -136,17 +154,9 @@ def is_count(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= 1
 
 
-def _check_state(state: Any, bonus: Any) -> None:
-    """Refuse what no ``init`` returned, and exact ledgers for rounded bonuses."""
-    if not isinstance(state, tuple) or not state:
-        raise InputTypeError(
-            f"state must be what init returned, received {type(state).__name__}: call init(num_envs, like=bonus) first"
-        )
-    if _arrays.is_exact(state[0]) and isinstance(bonus, np.ndarray) and not _arrays.is_exact(bonus):
-        raise InputTypeError(
-            f"bonus must hold exact numbers (dtype object) like the state, received {bonus.dtype}: pass "
-            "bonus.astype(object), or call init(num_envs) for floats"
-        )
+def _form(state: Any) -> Any:
+    """Return the nesting of a state and the shapes of its arrays but for num_envs."""
+    return (type(state), *map(_form, state)) if isinstance(state, tuple) else getattr(state, "shape", ())[:-1]
 
 
 def _check_overflow(shaping: Shaping, shaped: Array) -> None:
