@@ -14,22 +14,22 @@ IN_PLACE, PURE = "NumPy rows", "pure body"
 
 MUTANTS = {
     f"{IN_PLACE}: settled with the wrong sign": (
-        "np.copyto(row, settlement, where=ended)",
-        "np.copyto(row, -settlement, where=ended)",
+        "np.copyto(row, -ledger, where=ended)",
+        "np.copyto(row, ledger, where=ended)",
     ),
     f"{IN_PLACE}: the last raw bonus is kept (off by one at N-2)": (
-        "np.subtract(settlement, row, out=settlement)",
-        "row += (bonuses[index] - means[index, 0]) * ended; np.subtract(settlement, row, out=settlement)",
+        "ledger = ledger + row",
+        "row += (bonuses[index] - means[index, 0]) * ended; ledger = ledger + row",
     ),
     f"{IN_PLACE}: the ledger is not grown": (
-        "np.divide(settlement, gamma",
-        "np.multiply(settlement, gamma",
+        "np.divide(ledger, gamma",
+        "np.multiply(ledger, gamma",
     ),
     f"{IN_PLACE}: reset before it is settled": (
-        "np.copyto(row, settlement, where=ended)",
-        "settlement = np.where(ended, 0, settlement); np.copyto(row, settlement, where=ended)",
+        "np.copyto(row, -ledger, where=ended)",
+        "ledger = np.where(ended, 0, ledger); np.copyto(row, -ledger, where=ended)",
     ),
-    f"{IN_PLACE}: float32 ledgers are never reset": ("settlement[ended] = 0", "pass"),
+    f"{IN_PLACE}: float32 ledgers are never reset": ("ledger[ended] = 0", "pass"),
     f"{IN_PLACE}: the repayment is forgotten": (
         "np.subtract(earned, payment, out=row",
         "np.subtract(earned, 0, out=row",

@@ -18,6 +18,8 @@ def held(batch: Any) -> Any:
     if isinstance(batch, dict):
         return {name: held(part) for name, part in batch.items()}
     if isinstance(batch, tuple):
+        if batch and type(batch[0]) is str:  # texts, which nobody can write into
+            return batch
         parts = tuple(map(held, batch))
         return type(batch)(*parts) if hasattr(batch, "_fields") else parts  # a graph is a named tuple
     return batch

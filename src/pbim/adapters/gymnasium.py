@@ -194,13 +194,13 @@ class ShapedVectorEnv(VectorWrapper[Any, Any, Any, Any, Any]):
         over, valid, next_obs = terminated | truncated, None, self._obs
         info: Mapping[str, Any] = infos
         if self.mode == AutoresetMode.SAME_STEP:
-            if over.any():
+            if np.count_nonzero(over):
                 next_obs = self._final_obs(infos, over)
                 info = FinalInfo(infos, infos.get("final_info", {}), over)
-        elif self._over.any():
+        elif np.count_nonzero(self._over):
             valid = ~self._over  # NEXT_STEP: the dummy step; DISABLED: an environment that waits for its reset
             over = over & valid if self.mode == AutoresetMode.NEXT_STEP else over | self._over
-        taken = batched(self.single_action_space, actions)
+        taken = actions if isinstance(actions, np.ndarray) else batched(self.single_action_space, actions)
         transition = Transition(before, taken, next_obs, terminated, truncated, info, valid)
         rewards = self.rewards.step(transition, np.asarray(extrinsic, np.float64))
         self._over = over
@@ -231,7 +231,7 @@ class ShapedVectorEnv(VectorWrapper[Any, Any, Any, Any, Any]):
 
 def _with_rewards(infos: dict[str, Any], rewards: Rewards, valid: Mask | None) -> dict[str, Any]:
     """Return the infos with the three rewards and Gymnasium's masks of the rows that are steps."""
-    mask = np.ones(len(rewards.total), np.bool_) if valid is None else valid
+    mask = ~np.zeros(len(rewards.total), np.bool_) if valid is None else valid
     extrinsic, intrinsic, shaping = REWARDS
     return {
         **infos,

@@ -43,7 +43,7 @@ def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[
             f"{truncated.shape}; for a single environment add a leading axis of 1."
         )
     valid = getattr(transition, "valid", None)
-    valid = np.ones(terminated.shape, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
+    valid = ~np.zeros(terminated.shape, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
     if valid.shape != terminated.shape:
         raise InputError(f"{who}: valid must have shape {terminated.shape} like terminated, got {valid.shape}.")
     return terminated | truncated, valid

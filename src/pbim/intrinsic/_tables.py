@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.errors import InputTypeError
-from pbim.intrinsic._checks import same_num_envs
+from pbim.intrinsic._checks import flags, same_num_envs
 from pbim.intrinsic._keys import Key, host_keys
 from pbim.intrinsic.protocol import Transition
 
@@ -22,35 +22,36 @@ class EpisodicTable:
     def __init__(self, who: str) -> None:
         self.who = who
         self.rows: list[dict[Hashable, int]] = []
-        self.asked: tuple[Transition, list[Hashable]] | None = None
+        self.asked: tuple[Transition, list[Hashable], list[int]] | None = None
 
-    def keys(self, key: Key, transition: Transition) -> list[Hashable]:
-        """Return one key per environment, kept from ``reward`` for the ``update`` of the same transition."""
-        if self.asked is None or self.asked[0] is not transition:
-            self.asked = (transition, host_keys(self.who, key, transition, transition.next_obs))
-        return self.asked[1]
-
-    def including(self, keys: Sequence[Hashable]) -> NDArray[np.float64]:
+    def including(self, key: Key, transition: Transition) -> NDArray[np.float64]:
         """Return n, the visits of each environment's key including the present one, shape (num_envs,)."""
-        if not self.rows:
-            return np.ones(len(keys))
-        same_num_envs(self.who, len(self.rows), len(keys))
-        return np.array([row.get(key, 0) + 1 for row, key in zip(self.rows, keys, strict=True)], dtype=np.float64)
+        return np.array(self._asked(key, transition)[1], dtype=np.float64)
 
-    def add(self, keys: Sequence[Hashable], ended: NDArray[np.bool_], valid: NDArray[np.bool_]) -> None:
-        """Count one visit of each key, then forget the environments whose episode ended."""
-        self.asked = None
-        if not self.rows:
-            self.rows = [{} for _ in keys]
-        same_num_envs(self.who, len(self.rows), len(keys))
-        for row, key, over, real in zip(self.rows, keys, ended.tolist(), valid.tolist(), strict=True):
-            if real and over:
-                row.clear()
-            elif real:
-                row[key] = row.get(key, 0) + 1
+    def add(self, key: Key, transition: Transition) -> None:
+        """Count one visit of each environment's key, then forget the environments whose episode ended."""
+        keys, visits = self._asked(key, transition)
+        ended, valid = flags(self.who, transition)
+        self.asked, self.rows = None, self.rows or [{} for _ in keys]
+        for row, visited, n, real in zip(self.rows, keys, visits, valid.tolist(), strict=True):
+            if real:
+                row[visited] = n
+        for index in (ended & valid).nonzero()[0]:
+            self.rows[index].clear()
+
+    def _asked(self, key: Key, transition: Transition) -> tuple[list[Hashable], list[int]]:
+        """Return one key per environment and its visits, kept from ``reward`` for ``update`` of the same transition."""
+        if self.asked is None or self.asked[0] is not transition:
+            keys = host_keys(self.who, key, transition, transition.next_obs)
+            rows = self.rows or [{} for _ in keys]
+            same_num_envs(self.who, len(rows), len(keys))
+            visits = [row.get(visited, 0) + 1 for row, visited in zip(rows, keys, strict=True)]
+            self.asked = (transition, keys, visits)
+        return self.asked[1:]
 
     def forget(self, where: NDArray[np.bool_]) -> None:
         """Forget the running episodes of the environments where true."""
+        self.asked = None
         for row, gone in zip(self.rows, where.tolist(), strict=False):
             if gone:
                 row.clear()
@@ -71,7 +72,7 @@ class EpisodicTable:
         keys = decode_keys(arrays["key"])
         for index, key, value in zip(arrays["env"].tolist(), keys, arrays["value"].tolist(), strict=True):
             rows[index][key] = value
-        self.rows = rows
+        self.rows, self.asked = rows, None
 
 
 class LifetimeTable:

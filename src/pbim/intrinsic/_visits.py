@@ -11,7 +11,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from pbim.intrinsic._checks import flags
 from pbim.intrinsic._edge import Arrays, Edge, compiled_reward
 from pbim.intrinsic._keys import Key, check_key, select
 from pbim.intrinsic._tables import EpisodicTable
@@ -41,14 +40,14 @@ class VisitsEdge(Edge):
     def reward(self, transition: Transition, /) -> NDArray[np.float64]:
         """Return the bonus of this step, shape (num_envs,)."""
         step = self.checked(transition)
-        visits = self._table.including(self._table.keys(self.key, transition)).astype(np.float32)
+        visits = self._table.including(self.key, transition).astype(np.float32)
         return np.asarray(compiled_reward(self, self.state_for(step), step, visits), dtype=np.float64)
 
     def update(self, transition: Transition, /) -> None:
         """Learn from this step, count its arrivals and forget the environments whose episode ended."""
-        keys = self._table.keys(self.key, transition)
+        self._table.including(self.key, transition)  # a key that is refused is refused before anything is learnt
         super().update(transition)
-        self._table.add(keys, *flags(type(self).__name__, transition))
+        self._table.add(self.key, transition)
 
     def restart(self, where: NDArray[np.bool_], /) -> None:
         """Forget the episodes that were abandoned, where true (num_envs,)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.intrinsic._checks import flags, integers, positive
+from pbim.intrinsic._checks import integers, positive
 from pbim.intrinsic._keys import Key, check_key, select
 from pbim.intrinsic._tables import Arrays, EpisodicTable
 from pbim.intrinsic.protocol import Transition
@@ -59,11 +59,11 @@ class EpisodicCount:
     # ------------------------------------------------------------------ NumPy edge
     def reward(self, transition: Transition, /) -> NDArray[np.float64]:
         """Return the bonus of this step, shape (num_envs,)."""
-        return self.bonus(self._table.including(self._table.keys(self.key, transition)))  # type: ignore[no-any-return]
+        return self.bonus(self._table.including(self.key, transition))  # type: ignore[no-any-return]
 
     def update(self, transition: Transition, /) -> None:
         """Count this step's arrivals and forget the environments whose episode ended."""
-        self._table.add(self._table.keys(self.key, transition), *flags("EpisodicCount", transition))
+        self._table.add(self.key, transition)
 
     def restart(self, where: NDArray[np.bool_], /) -> None:
         """Forget the episodes that were abandoned, where true (num_envs,)."""

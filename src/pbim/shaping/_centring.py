@@ -10,6 +10,8 @@ from functools import lru_cache
 from numbers import Real
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pbim import _arrays
 from pbim._arrays import Array, array_namespace
 from pbim.errors import InputError
@@ -89,7 +91,8 @@ class RunningMean(Centring):
         if bonus.shape[0] == 1 and valid is None and not _arrays.is_exact(bonus):  # one step: no cumulative sums
             num_envs, mean = bonus.shape[1], state.mean
             seen = state.count + num_envs
-            centre = Mean(seen, mean + (bonus.sum(dtype=state.mean.dtype) - num_envs * mean) / seen)
+            total = _total(bonus, state.mean.dtype)
+            centre = Mean(seen, mean + (total - num_envs * mean) / seen)
             return centre, mean[None, None]
         xp = array_namespace(bonus)
         counts, sums = _row_sums(bonus, valid)
@@ -155,6 +158,13 @@ def centring(normalize: "bool | Centring") -> Centring:
 
 
 _RUNNING, _UNCENTRED = RunningMean(), FixedMean()
+
+
+def _total(bonus: Array, dtype: Any) -> Array:
+    """Return the sum of all bonuses; NumPy's ufunc is called without its wrappers, which cost more than the sum."""
+    if type(bonus) is np.ndarray:
+        return np.add.reduce(bonus, axis=None, dtype=dtype)
+    return bonus.sum(dtype=dtype)
 
 
 def _row_sums(bonus: Array, valid: Array | None) -> tuple[Array, Array]:

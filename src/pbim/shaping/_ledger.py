@@ -79,6 +79,11 @@ class Ledger(Shaping):
             )
 
     @cached_property
+    def _divisor(self) -> Array:
+        """The discount as NumPy divides by it fastest."""
+        return np.asarray(float(self.gamma))
+
+    @cached_property
     def _bodies(self) -> dict[Any, Callable[..., Any]]:
         """Loop bodies made so far: JAX reuses a compiled loop only for the same function object."""
         return {}
@@ -90,17 +95,16 @@ class Ledger(Shaping):
         del extra
         centre, mean = centring(self.normalize).run(state.centre, rows.values, rows.valid)
         carry = (state.ledger, state.memory)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(rows.values, np.ndarray) and rows.valid is None:
-                (ledger, memory), shaped = _settle_in_place(self, carry, rows.values, mean, rows.ended)
-            else:
-                xp = array_namespace(rows.values)
-                flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
-                kind = (xp, rows.values.dtype)
-                if kind not in self._bodies:
-                    self._bodies[kind] = _settling(self, xp, rows.values.dtype, _arrays.is_exact(rows.values))
-                body = self._bodies[kind]
-                (ledger, memory), (shaped,) = _arrays.scan(body, carry, (rows.values, mean, *flags))
+        if isinstance(rows.values, np.ndarray) and rows.valid is None:
+            (ledger, memory), shaped = _settle_in_place(self, carry, rows.values, mean, rows.ended)
+        else:
+            xp = array_namespace(rows.values)
+            flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
+            kind = (xp, rows.values.dtype)
+            if kind not in self._bodies:
+                self._bodies[kind] = _settling(self, xp, rows.values.dtype, _arrays.is_exact(rows.values))
+            body = self._bodies[kind]
+            (ledger, memory), (shaped,) = _arrays.scan(body, carry, (rows.values, mean, *flags))
         return LedgerState(ledger, memory, centre), shaped
 
     def _recall(self, lanes: Array) -> Memory:
@@ -146,29 +150,26 @@ def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[
 def _settle_in_place(
     conversion: Ledger, carry: tuple[Array, Memory], bonuses: Array, means: Array, endings: Array
 ) -> tuple[tuple[Array, Memory], Array]:
-    """Run the same equations over NumPy rows, many times as fast: one array is allocated and settled in place.
-
-    The ledger is kept as what would settle it, -L_t, so that the last step is a copy.
-    """
+    """Run the same equations over NumPy rows, many times as fast: one array is allocated and settled in place."""
     ledger, memory = carry
-    gamma = np.asarray(_arrays.number_for(conversion.gamma, ledger))  # a third faster to divide by than a float
-    settlement = -ledger
+    gamma = conversion.gamma if _arrays.is_exact(ledger) else conversion._divisor
     shaped = bonuses - means
     rounds = bonuses.dtype != ledger.dtype
     if rounds:
         shaped = shaped.astype(bonuses.dtype)
-    for index, (row, ended) in enumerate(zip(shaped, endings, strict=True)):
+    for index, row in enumerate(shaped):
+        ended = endings[index]
         if conversion.repays:
-            earned, ledger = bonuses[index] - means[index, 0], -settlement
+            earned = bonuses[index] - means[index, 0]
             memory, payment = conversion._repay(np, memory, ledger, earned)
             memory = conversion._forget(np, memory, ledger, ended)
             np.subtract(earned, payment, out=row, casting="same_kind")
-        np.copyto(row, settlement, where=ended)  # F'_t
-        np.subtract(settlement, row, out=settlement)
-        np.divide(settlement, gamma, out=settlement)  # -L_{t+1}: 0 where it ended, but for the rounding of F'_t
+        np.copyto(row, -ledger, where=ended)  # F'_t
+        ledger = ledger + row
+        np.divide(ledger, gamma, out=ledger)  # L_{t+1}: 0 where the episode ended, but for the rounding of F'_t
         if rounds:
-            settlement[ended] = 0
-    return (-settlement, memory), shaped
+            ledger[ended] = 0
+    return (ledger, memory), shaped
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,7 +128,9 @@ class Shaping(ABC):
         if rows.values.shape[0] == 0:
             shaped = rows.values
         else:
-            state, shaped = self._run(state, rows, {k: v[None] for k, v in extra.items()} if rank == 1 else extra)
+            extra = {name: array[None] for name, array in extra.items()} if rank == 1 else extra
+            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is an error, below
+                state, shaped = self._run(state, rows, extra)
         _check_overflow(self, shaped)
         return _arrays.to_tensors((state, shaped)) if viewed else (state, shaped)
 
