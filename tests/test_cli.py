@@ -31,6 +31,7 @@ def test_python_dash_m_is_the_same_command():
         ["procrastination", "--help"],
         ["train", "--help"],
         ["watch", "--help"],
+        ["results", "--help"],
     ],
 )
 def test_help_teaches(arguments, capsys):

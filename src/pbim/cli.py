@@ -15,6 +15,7 @@ import tyro
 import pbim
 from pbim.agents.command import Train, Watch
 from pbim.errors import InputError, choose
+from pbim.results.command import Results
 from pbim.verification.command import Procrastination, Verify
 
 _DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
@@ -37,6 +38,7 @@ _EXTRAS = {
     "gymnasium": "gymnasium",
     "matplotlib": "plot",
     "minigrid": "envs",
+    "polars": "results",
     "stable_baselines3": "sb3",
     "torch": "torch",
 }
@@ -115,6 +117,7 @@ _STYLE = (tyro.conf.FlagCreatePairsOff,)
 _Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Watch, tyro.conf.subcommand("watch")]
+    | Annotated[Results, tyro.conf.subcommand("results")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
@@ -145,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(arguments: list[str]) -> Train | Watch | Verify | Procrastination | Bench | List:
+def _parsed(arguments: list[str]) -> Train | Watch | Results | Verify | Procrastination | Bench | List:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):

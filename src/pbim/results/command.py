@@ -1,0 +1,87 @@
+"""The command ``pbim results``: arguments as data, and ``run() -> exit code``."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from pbim.errors import choose
+from pbim.results.store import Run, Store
+
+STATES = ("waiting", "running", "failed", "corrupt", "done")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """Show the runs of a study: how far each is, how long it took, where it lies.
+
+    Example: pbim results out/cliff --cell pbim --state done
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The folder of a study."""
+    cell: str | None = None
+    """Only the runs of this cell."""
+    state: str | None = None
+    """Only runs that are waiting, running, failed, corrupt or done."""
+    json: bool = False
+    """Print one JSON object a run."""
+
+    def run(self) -> int:
+        """Print the runs and return the exit code."""
+        store = Store(self.folder)
+        study = store.study()
+        if self.cell is not None:
+            choose("cell", self.cell, [cell["name"] for cell in study["cells"]])
+        if self.state is not None:
+            choose("state", self.state, STATES)
+        found = store.runs(lambda run: self.cell in (None, run.cell) and self.state in (None, run.state))
+        if self.json:
+            for run in found:
+                print(json.dumps(row(run)))
+            return 0
+        _print(f"{study['title']}{' (smoke size)' if study['quick'] else ''}", [row(run) for run in found])
+        return 0
+
+
+def row(run: Run) -> dict[str, Any]:
+    """Return what there is to say of one run."""
+    status = run.status
+    return {
+        "cell": run.cell,
+        "seed": run.seed,
+        "state": run.state,
+        "steps": status.get("steps"),
+        "seconds": status.get("seconds"),
+        "folder": str(run.folder),
+        "error": status.get("error"),
+        "versions": status.get("versions"),
+        "commit": status.get("commit"),
+        "finished": status.get("finished"),
+    }
+
+
+def _print(title: str, rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in ("cell", "seed", "state", "steps", "seconds", "key"):
+        table.add_column(name, justify="right" if name in ("seed", "steps", "seconds") else "left", no_wrap=True)
+    for found in rows:
+        steps, seconds = found["steps"], found["seconds"]
+        table.add_row(
+            found["cell"],
+            str(found["seed"]),
+            found["state"],
+            "" if steps is None else f"{steps:,}",
+            "" if seconds is None else f"{seconds:.1f}",
+            Path(found["folder"]).name,
+        )
+    console = Console()
+    console.print(table)
+    for found in rows:
+        if found["error"]:
+            console.print(f"{found['cell']} seed {found['seed']}: {found['error']}", soft_wrap=True, markup=False)
