@@ -19,6 +19,8 @@ class PPO:
     observation where the time limit cut an episode; F' is settled there all the same unless ``settle_truncated`` is
     off. ``critics="separate"`` learns the values of R and of F' apart (with ``intrinsic_gamma`` for the latter): with
     it the bootstrap reads the critic of R alone, so that settlement and bootstrap do not mix.
+    ``settlement="rollout"`` settles only the part of an episode inside each rollout, centred by that rollout's own
+    mean: it does not cancel and promises nothing.
     """
 
     env: Environment[Any]
@@ -29,6 +31,7 @@ class PPO:
     intrinsic_gamma: float | None = None
     truncation: Literal["end", "bootstrap"] = "end"
     settle_truncated: bool = True
+    settlement: Literal["episode", "rollout"] = "episode"
     bonus_learns: Literal["rollout", "step"] = "rollout"
 
     total_frames: int = 10_000_000

@@ -13,11 +13,18 @@ def convert(config: PPO, state: Any, bonus: Array, terminated: Array, truncated:
     """Return the conversion's state and F' (T, num_envs) for a rollout of scaled bonuses.
 
     With ``config.settle_truncated`` an episode is settled wherever it stops. Without, a truncated episode's ledger is
-    forgotten unpaid: right only for a learner whose bootstrap value already holds what is still owed.
+    forgotten unpaid: right only for a learner whose bootstrap value already holds what is still owed. With
+    ``config.settlement == "rollout"`` every rollout begins with an empty ledger and the bonus less the rollout's own
+    mean, so that neither what earlier rollouts paid is taken back nor is the mean known before the step.
     """
+    if config.settlement == "rollout":
+        mean = 0 if getattr(config.shaping, "normalize", False) is False else jnp.mean(bonus)
+        fresh = config.shaping.frozen()
+        _, shaped = fresh.rollout(fresh.init(bonus.shape[1], like=bonus), bonus - mean, terminated | truncated)
+        return state, shaped
     if config.settle_truncated:
         return config.shaping.rollout(state, bonus, terminated | truncated)
-    fresh = config.shaping.init(bonus.shape[1], like=bonus)
+    empty = config.shaping.init(bonus.shape[1], like=bonus)
 
     def body(state: Any, row: tuple[Array, Array, Array]) -> tuple[Any, Array]:
         paid, over, cut = row
@@ -26,6 +33,6 @@ def convert(config: PPO, state: Any, bonus: Array, terminated: Array, truncated:
         def forget(new: Array, old: Array) -> Array:
             return jnp.where(cut, new, old) if new.ndim and new.shape[-1] == cut.shape[0] else old
 
-        return jax.tree.map(forget, fresh, state), shaped
+        return jax.tree.map(forget, empty, state), shaped
 
     return jax.lax.scan(body, state, (bonus, terminated, truncated & ~terminated))

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from pbim.agents._compiled import keep_compiled as _keep_compiled
 from pbim.errors import InputError
 
 CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
@@ -162,16 +162,6 @@ def _forget_after(metrics: Path, frames: int) -> None:
     kept = [line for line in lines if line.endswith("\n") and json.loads(line)["frames"] <= frames]
     if kept != lines:
         metrics.write_text("".join(kept))
-
-
-def _keep_compiled() -> None:
-    """Let JAX keep compiled programs between runs, in the user's cache folder unless JAX is told another."""
-    import jax
-
-    config: Any = jax.config
-    if config.jax_compilation_cache_dir is None:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        config.update("jax_compilation_cache_dir", str(Path(cache) / "pbim" / "compiled"))
 
 
 def _check_folder(arguments: Train, path: Path) -> None:

@@ -134,14 +134,27 @@ def train(config: QLearning, keys: Array) -> Result:
     >>> result.returns.shape, result.q.shape
     ((3, 20), (3, 48, 4))
     """
-    result: Result = _finished(config, jax.vmap(partial(init, config))(keys))
-    return result
-
-
-@partial(jax.jit, static_argnums=0)
-def _finished(config: QLearning, runs: Run) -> Result:
-    runs = jax.lax.while_loop(lambda runs: jnp.any(runs.episode < config.episodes), partial(step_seeds, config), runs)
+    runs: Run = jax.vmap(partial(init, config))(keys)
+    while jnp.any(runs.episode < config.episodes):
+        runs = advance(config, runs, 1 << 20)
     return result_of(runs)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=1)
+def advance(config: QLearning, runs: Run, chunks: Array | int) -> Run:
+    """Return runs (seeds,) after up to ``chunks`` times ``CHUNK`` more steps, fewer if all are through first.
+
+    ``runs`` is used up. One compiled program whatever ``chunks`` is, and no seed's numbers depend on another's: a run
+    advanced in pieces, or beside seeds that are through, is bit for bit the run advanced in one go.
+    """
+
+    def unfinished(carry: tuple[Run, Array]) -> Array:
+        return (carry[1] > 0) & jnp.any(carry[0].episode < config.episodes)
+
+    def once(carry: tuple[Run, Array]) -> tuple[Run, Array]:
+        return step_seeds(config, carry[0]), carry[1] - 1
+
+    return jax.lax.while_loop(unfinished, once, (runs, jnp.asarray(chunks, jnp.int32)))[0]
 
 
 def result_of(runs: Run) -> Result:

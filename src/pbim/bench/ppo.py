@@ -15,19 +15,13 @@ from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
+from pbim.agents._compiled import ONE_THREAD
 from pbim.bench._ppo_worker import EPOCHS, FRAMES
 from pbim.bench._timing import one_core
 
 INSTALL = "pip install -r benchmarks/requirements-ppo.txt"
 PEERS = ("torch-ac", "sb3-contrib")
 UPDATES = {"pbim": 16, "pbim-no-bonus": 16, "torch-ac": 1, "sb3-contrib": 1}
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-}
 
 # Multiply-adds of one frame's forward pass: three convolutions, the LSTM's gates, both heads.
 CONVOLUTIONS = 36 * 12 * 16 + 4 * 64 * 32 + 128 * 64
