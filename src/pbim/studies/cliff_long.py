@@ -1,0 +1,81 @@
+"""The longer cliff walk: 4x50, 10,000 episodes of at most 100 steps, epsilon falling by 5e-4 (section 4.3)."""
+
+from dataclasses import replace
+
+from pbim.studies.cliff import BASE, RETURN_MARGIN, RETURN_REASON, SCHEMES, cell, grid
+from pbim.studies.study import Claim, Study
+
+LONG = {**BASE, "env": {**BASE["env"], "width": 50, "max_steps": 100}, "episodes": 10_000, "epsilon_decay": 5e-4}
+_WHERE = "Section 4.3 and Figure 5"
+
+
+def _converges(scheme: str) -> Claim:
+    return Claim(
+        id=f"cliff-long-{scheme}-unstable",
+        statement=f"{SCHEMES[scheme][0]}: the greedy path does not reach the goal within the training given",
+        source="Section 4.3 and Figure 6: none converges to a stable path",
+        paper="none converges",
+        kind="never",
+        cell=scheme,
+        statistic="greedy_length",
+    )
+
+
+_ABOVE = Claim(
+    id="cliff-long-pbim-above-none",
+    statement="PBIM has a higher return than no bonus after episode 3000",
+    source=_WHERE,
+    paper="p < .05",
+    kind="greater",
+    cell="pbim",
+    other="none",
+    statistic="late_return",
+    margin=RETURN_MARGIN,
+    reason=RETURN_REASON,
+)
+
+CLIFF_LONG = Study(
+    name="cliff-long",
+    title="Longer cliff walking with RND",
+    summary="The paper's 4x50 grid, where the goal is hard to find: does PBIM speed learning up?",
+    learner="q_learning",
+    cells=tuple(cell(scheme, LONG) for scheme in ("none", "rnd", "pbim")),
+    seeds=10,
+    claims=(
+        _ABOVE,
+        replace(
+            _ABOVE,
+            id="cliff-long-rnd-like-none",
+            statement="RND has the return of no bonus after episode 3000: its gain is not significant",
+            paper="not significant",
+            kind="equal",
+            cell="rnd",
+        ),
+        *map(_converges, ("none", "rnd", "pbim")),
+        Claim(
+            id="cliff-long-rnd-column",
+            statement="RND gets no further than the 42nd column",
+            source="Appendix, long cliff walking, and Figure 6",
+            paper="column 42 (41 counted from 0)",
+            kind="estimate",
+            cell="rnd",
+            statistic="best_column",
+            value=41.0,
+            margin=4.0,
+            reason="how far one of ten runs strays is noisy; 4 columns are a twelfth of the way",
+        ),
+        Claim(
+            id="cliff-long-rnd-less-far",
+            statement="RND gets less far along the grid than PBIM, which finds the goal",
+            source="Appendix, long cliff walking, and Figure 6",
+            paper="42 of 50 columns against all",
+            kind="less",
+            cell="rnd",
+            other="pbim",
+            statistic="best_column",
+            margin=4.0,
+            reason="4 columns are a twelfth of the way",
+        ),
+    ),
+    grid=grid(50),
+)
