@@ -32,6 +32,7 @@ def test_python_dash_m_is_the_same_command():
         ["train", "--help"],
         ["watch", "--help"],
         ["results", "--help"],
+        ["reproduce", "--help"],
     ],
 )
 def test_help_teaches(arguments, capsys):
@@ -69,6 +70,15 @@ def test_list_names_every_conversion_and_its_guarantee(capsys):
     for row in conversions:
         assert row["name"] in table
         assert row["if"]
+
+
+def test_list_names_studies_environments_and_bonuses(capsys):
+    assert main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"cliff", "doorkey", "doorkey-conversions"} <= {row["name"] for row in found["studies"]}
+    assert {"CliffWalk", "DoorKey-8x8"} <= {row["name"] for row in found["environments"]}
+    assert {"EpisodicCount", "RND", "ICM"} <= {row["name"] for row in found["bonuses"]}
+    assert all(row["pays"] for row in found["bonuses"])
 
 
 def test_bench_shaping_prints_one_json_object_as_its_last_line(capsys):

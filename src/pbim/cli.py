@@ -16,6 +16,7 @@ import pbim
 from pbim.agents.command import Train, Watch
 from pbim.errors import InputError, choose
 from pbim.results.command import Results
+from pbim.studies.command import Reproduce
 from pbim.verification.command import Procrastination, Verify
 
 _DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
@@ -29,6 +30,7 @@ _BENCHMARKS = {
     "envs": "steps of DoorKey, against navix, xminigrid and Farama MiniGrid",
     "intrinsic": "reward and training of RND on a rollout, against RLeXplore",
     "ppo": "training DoorKey-8x8, against torch-ac and RecurrentPPO",
+    "study": "a study with two jobs, against one job",
     "qlearning": "learning cliff walking, against plain Python and PyTorch",
     "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
 }
@@ -39,6 +41,7 @@ _EXTRAS = {
     "matplotlib": "plot",
     "minigrid": "envs",
     "polars": "results",
+    "ray": "ray",
     "stable_baselines3": "sb3",
     "torch": "torch",
 }
@@ -47,37 +50,74 @@ _EXTRAS = {
 
 @dataclass(frozen=True, kw_only=True)
 class List:
-    """List the conversions: what each one does to a bonus, and what it guarantees about the optimal policies.
+    """List the studies, environments and bonuses, and the conversions with what each guarantees.
 
     Example: pbim list --json
     """
 
     json: bool = False
-    """Print one JSON object instead of a table."""
+    """Print one JSON object instead of tables."""
 
     def run(self) -> int:
-        """Print the table and return the exit code."""
-        from pbim.shaping import GUARANTEES
-
-        rows = [
-            {
-                "name": name,
-                "does": summary,
-                "guarantee": str(guarantee.level),
-                "if": guarantee.assumption,
-                "reference": guarantee.reference,
-            }
-            for name, (summary, guarantee) in GUARANTEES.items()
-        ]
+        """Print the tables and return the exit code."""
+        found = {**_catalogue(), "conversions": _conversions()}
         if self.json:
-            print(json.dumps({"conversions": rows}))
+            print(json.dumps(found))
             return 0
-        for row in rows:
-            row["keeps the optimal policies"] = f"{row['guarantee']} [dim]({row['reference']})[/dim]"
-        shown = ("name", "does", "keeps the optimal policies")
-        _print_table("Conversions", [{name: row[name] for name in shown} for row in rows])
-        print("Each under an assumption: pbim list --json names it.")
+        for title, rows in found.items():
+            if title == "conversions":
+                for row in rows:
+                    row["keeps the optimal policies"] = f"{row['guarantee']} [dim]({row['reference']})[/dim]"
+                shown = ("name", "does", "keeps the optimal policies")
+                rows = [{name: row[name] for name in shown} for row in rows]
+            _print_table(title.capitalize(), rows)
+        print("Each conversion under an assumption: pbim list --json names it.")
         return 0
+
+
+def _conversions() -> list[dict[str, Any]]:
+    from pbim.shaping import GUARANTEES
+
+    return [
+        {
+            "name": name,
+            "does": summary,
+            "guarantee": str(guarantee.level),
+            "if": guarantee.assumption,
+            "reference": guarantee.reference,
+        }
+        for name, (summary, guarantee) in GUARANTEES.items()
+    ]
+
+
+def _catalogue() -> dict[str, list[dict[str, Any]]]:
+    """Return studies, environments and bonuses, one line each; without JAX there are only studies to run elsewhere."""
+    from pbim.studies import STUDIES
+
+    studies = [
+        {"name": study.name, "runs": len(study.cells) * study.seeds, "asks": study.summary}
+        for study in STUDIES.values()
+    ]
+    try:
+        from pbim import intrinsic
+        from pbim.agents.names import ENVIRONMENTS
+
+        bonuses = [getattr(intrinsic, name) for name in sorted(intrinsic.__all__)]
+    except ModuleNotFoundError:
+        return {"studies": studies}
+    return {
+        "studies": studies,
+        "environments": [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()],
+        "bonuses": [
+            {"name": bonus.__name__, "pays": _first_sentence(bonus)}
+            for bonus in bonuses
+            if isinstance(bonus, type) and hasattr(bonus, "reward") and bonus is not intrinsic.Intrinsic
+        ],
+    }
+
+
+def _first_sentence(thing: Any) -> str:
+    return " ".join((thing.__doc__ or "").split("\n\n")[0].split()).split(". ")[0].replace("``", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +155,8 @@ class Bench:
 
 _STYLE = (tyro.conf.FlagCreatePairsOff,)
 _Command = (
-    Annotated[Train, tyro.conf.subcommand("train")]
+    Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Watch, tyro.conf.subcommand("watch")]
     | Annotated[Results, tyro.conf.subcommand("results")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
@@ -148,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(arguments: list[str]) -> Train | Watch | Results | Verify | Procrastination | Bench | List:
+def _parsed(arguments: list[str]) -> Reproduce | Train | Watch | Results | Verify | Procrastination | Bench | List:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):

@@ -1,0 +1,134 @@
+"""Training one seed of recurrent PPO, and what is measured of the trained agent."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.agents import checkpoint, ppo
+from pbim.agents.evaluate import HELD_OUT, evaluate
+from pbim.agents.ppo import PPO
+from pbim.envs.optimal import optimal_steps
+from pbim.errors import InputError
+from pbim.results import CHECKPOINT, COLUMNS, REPLAY, Store, canonical, key_of
+from pbim.studies.job import Clock, Job, Progress, begun, status
+from pbim.studies.learners import learner_of, seed_key
+
+CHUNK = 8
+"""Updates in one program. Checkpoints fall between chunks, so an update's program depends on its number alone."""
+
+LAYOUTS = 256
+"""How many held-out layouts the trained agent plays, greedily."""
+
+Rows = dict[str, NDArray[Any]]
+
+
+def train(job: Job, store: Store) -> Iterator[Progress]:
+    """Yield the run's progress chunk by chunk; it is written when the last update is done."""
+    begun(job, store)
+    (config,) = job.configs
+    learner = learner_of(config)
+    assert isinstance(learner, PPO)
+    key, path = key_of(config), store.folder(key_of(config)) / CHECKPOINT
+    carry, rows, before = _start(learner, config, path)
+    clock, done = Clock(job.save_every, before), int(carry.updates)
+    while done < learner.updates:
+        size = CHUNK if learner.updates - done >= CHUNK else 1
+        carry, metrics = ppo.update_chunk(learner, carry, size)
+        for name, values in jax.device_get(metrics)._asdict().items():
+            rows[name][done : done + size] = values
+        done += size
+        files: tuple[str, ...] = ()
+        if done < learner.updates and clock.due():
+            about = {"seconds": clock.seconds}
+            checkpoint.save(path, {"carry": carry, "rows": rows}, config=canonical(config), about=about)
+            files = (CHECKPOINT,)
+        if done < learner.updates:
+            yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), files)
+    _finish(job, store, learner, carry, rows, clock)
+    yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), (), True)
+
+
+def _start(learner: PPO, config: Any, path: Path) -> tuple[Any, Rows, float]:
+    """Return the run where it was last saved, else at its start, its rows so far and the seconds spent on it."""
+    key = seed_key(config)
+    kinds = jax.eval_shape(lambda: ppo.update_chunk(learner, ppo.init(learner, key), 1))[1]
+    rows = {name: np.zeros(learner.updates, kind.dtype) for name, kind in kinds._asdict().items()}
+    if path.exists():
+        like = {"carry": jax.eval_shape(lambda: ppo.init(learner, key)), "rows": rows}
+        try:
+            saved = checkpoint.load(path, like, config=canonical(config))
+            seconds = checkpoint.about(path)["about"]["seconds"]
+            return saved["carry"], {name: np.array(saved["rows"][name]) for name in rows}, seconds
+        except InputError:  # damaged: the run starts over, which gives the same rows
+            path.unlink()
+    return ppo.init(learner, key), rows, 0.0
+
+
+def _figures(rows: Rows, done: int) -> dict[str, float]:
+    """Return the mean length and return of the episodes of the last 100 updates."""
+    late = slice(max(0, done - 100), done)
+    weights = rows["episodes"][late].astype(float)
+    ended = weights > 0
+    if not ended.any():
+        return {"return": float("nan"), "length": float("nan")}
+    names = {"return": "extrinsic_return", "length": "length"}
+    return {
+        name: float(np.average(rows[column][late][ended], weights=weights[ended])) for name, column in names.items()
+    }
+
+
+def _finish(job: Job, store: Store, learner: PPO, carry: Any, rows: Rows, clock: Clock) -> None:
+    (config,) = job.configs
+    key, params = key_of(config), carry.learner.params
+    kinds = COLUMNS["ppo"]
+    metrics = {name: values.astype(kinds.get(name, values.dtype)) for name, values in rows.items()}
+    played = evaluate(learner.env, learner.network, params, episodes=LAYOUTS)
+    worst, episodes = float(rows["residual"].max()), int(rows["episodes"].sum())
+    tolerance = float(np.sqrt(np.finfo(np.float32).eps))
+    if job.replay:
+        write_replay(store.folder(key) / REPLAY, learner, params)
+    store.finish(
+        key,
+        metrics=metrics,
+        arrays={
+            "evaluation_lengths": np.asarray(played.lengths).astype(np.int32),
+            "evaluation_goals": np.asarray(played.terminated),
+            "optimal_lengths": _optimal(learner),
+        },
+        certificate={
+            "episodes": episodes,
+            "worst": worst,
+            "ok": episodes > 0 and worst <= tolerance,
+            "exact": config["exact"],
+            "tolerance": tolerance,
+        },
+        status=status(job, steps=learner.updates * learner.frames, seconds=clock.seconds, finished=True),
+    )
+    (store.folder(key) / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _optimal(learner: PPO) -> NDArray[np.int32]:
+    """Return the fewest steps on the layouts that ``evaluate`` plays, (layouts,)."""
+    key = jax.random.fold_in(jax.random.key(HELD_OUT), 0)
+    states, _ = jax.vmap(learner.env.reset)(jax.random.split(key, LAYOUTS))
+    return optimal_steps(learner.env, states).astype(np.int32)  # type: ignore[arg-type]
+
+
+def write_replay(path: Path, learner: PPO, params: Any) -> None:
+    """Write a moving picture of the agent on held-out layouts, where Pillow is installed."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        return
+    from pbim._files import replacing
+    from pbim.agents.replay import play
+
+    pictures, _ = play(learner, jax.tree.map(jnp.asarray, params), episodes=2)
+    first, *others = pictures[:400]
+    with replacing(path) as file:
+        first.save(file, format="GIF", save_all=True, append_images=others, duration=120, loop=0)

@@ -1,0 +1,166 @@
+"""Training a block of seeds of tabular Q-learning side by side.
+
+A seed always learns in lane ``seed % lanes`` of a program of ``lanes`` lanes; lanes nobody asked for are through from
+the start. So its numbers do not depend on the seeds beside it.
+"""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from pbim.agents import checkpoint, q_learning
+from pbim.agents.q_learning import QLearning, Run
+from pbim.envs import CliffWalk
+from pbim.errors import InputError
+from pbim.results import CHECKPOINT, Store, canonical, key_of
+from pbim.studies.job import Clock, Job, Progress, begun, status
+from pbim.studies.learners import learner_of, seed_key
+from pbim.studies.study import Config
+from pbim.verification import Certificate
+
+CHUNKS, SECONDS = 16, 1.0
+"""Chunks in the first piece, and how long a piece should take after that."""
+
+
+def train(job: Job, store: Store) -> Iterator[Progress]:
+    """Yield every run's progress, piece by piece; a run is written as soon as its last episode ended."""
+    begun(job, store)
+    learner, lanes = learner_of(job.configs[0]), _Lanes(job, store)
+    assert isinstance(learner, QLearning)
+    runs, before = lanes.start(learner)
+    clock, chunks, open_lanes = Clock(job.save_every, before), CHUNKS, dict(lanes.configs)
+    while open_lanes:
+        start = time.perf_counter()
+        runs = q_learning.advance(learner, runs, chunks)
+        episodes = np.asarray(runs.episode)
+        chunks = _next(chunks, time.perf_counter() - start)
+        save = clock.due()
+        for lane, config in list(open_lanes.items()):
+            files: tuple[str, ...] = ()
+            over = bool(episodes[lane] >= learner.episodes)
+            if over:
+                _finish(job, store, learner, config, _lane(runs, lane), clock.seconds)
+                del open_lanes[lane]
+            elif save:
+                lanes.save(config, _lane(runs, lane), clock.seconds)
+                files = (CHECKPOINT,)
+            yield _progress(learner, config, runs, lane, files)
+
+
+@jax.jit
+def _lane(runs: Run, lane: int) -> Run:
+    """Return one lane's run."""
+    run: Run = jax.tree.map(lambda leaf: leaf[lane], runs)
+    return run
+
+
+@jax.jit
+def _replaced(runs: Run, lane: int, run: Run) -> Run:
+    """Return all lanes with one of them replaced."""
+    replaced: Run = jax.tree.map(lambda leaf, new: leaf.at[lane].set(new), runs, run)
+    return replaced
+
+
+class _Lanes:
+    """Which run learns in which lane, and its checkpoints."""
+
+    def __init__(self, job: Job, store: Store) -> None:
+        self.store, self.width = store, job.configs[0]["lanes"]
+        self.configs = {config["seed"] % self.width: config for config in job.configs}
+
+    def path(self, config: Config) -> Path:
+        return self.store.folder(key_of(config)) / CHECKPOINT
+
+    def start(self, learner: QLearning) -> tuple[Run, float]:
+        """Return all lanes where they were last saved, else at the start, and the seconds spent on them so far."""
+        idle = next(iter(self.configs.values()))
+        keys = jnp.stack([seed_key(self.configs.get(lane, idle)) for lane in range(self.width)])
+        wanted = np.asarray([lane in self.configs for lane in range(self.width)])
+        runs, seconds = _started(learner, keys, wanted), 0.0
+        for lane, config in self.configs.items():
+            if self.path(config).exists():
+                try:
+                    saved = checkpoint.load(self.path(config), _lane(runs, lane), config=canonical(config))
+                    runs = _replaced(runs, lane, saved)
+                    seconds = max(seconds, checkpoint.about(self.path(config))["about"]["seconds"])
+                except InputError:  # damaged: the run starts over, which gives the same rows
+                    self.path(config).unlink()
+        return runs, seconds
+
+    def save(self, config: Config, run: Run, seconds: float) -> None:
+        """Write one lane's checkpoint."""
+        checkpoint.save(self.path(config), run, config=canonical(config), about={"seconds": seconds})
+
+
+@partial(jax.jit, static_argnums=0)
+def _started(learner: QLearning, keys: Array, wanted: Array) -> Run:
+    """Return every lane before its first step, those nobody wants after their last."""
+    runs = jax.vmap(partial(q_learning.init, learner))(keys)
+    return runs._replace(episode=jnp.where(wanted, runs.episode, learner.episodes))
+
+
+def _next(chunks: int, seconds: float) -> int:
+    """Return how many chunks the next piece has: about a second's worth, at most four times as many as before."""
+    return max(1, min(4 * chunks, round(chunks * SECONDS / max(seconds, 1e-3))))
+
+
+def _progress(learner: QLearning, config: Config, runs: Run, lane: int, files: tuple[str, ...]) -> Progress:
+    episode, steps = int(np.asarray(runs.episode)[lane]), int(np.asarray(runs.steps)[lane])
+    late = slice(max(0, episode - 100), max(1, episode))
+    returns, lengths = np.asarray(runs.returns)[lane, late], np.asarray(runs.lengths)[lane, late]
+    figures = {"return": float(returns.mean()), "length": float(lengths.mean())}
+    over = episode >= learner.episodes
+    return Progress(key_of(config), episode, learner.episodes, steps, figures, files, over)
+
+
+def _finish(job: Job, store: Store, learner: QLearning, config: Config, run: Run, seconds: float) -> None:
+    lengths = np.asarray(run.lengths)
+    report = Certificate(gamma=learner.gamma).report(run.certificate)
+    key = key_of(config)
+    store.finish(
+        key,
+        metrics={
+            "episode": np.arange(learner.episodes, dtype=np.int32),
+            "steps": np.cumsum(lengths, dtype=np.int64),
+            "return": np.asarray(run.returns),
+            "length": lengths,
+            "terminated": np.asarray(run.goals),
+        },
+        arrays={"q": np.asarray(run.q), "visits": np.asarray(run.visits), "path": greedy_path(learner.env, run.q)},
+        certificate={
+            "episodes": report.episodes,
+            "worst": report.worst,
+            "ok": report.ok,
+            "exact": config["exact"],
+            "tolerance": report.tolerance,
+        },
+        status=status(job, steps=int(run.steps), seconds=seconds / len(job.configs), finished=True),
+    )
+    (store.folder(key) / CHECKPOINT).unlink(missing_ok=True)
+
+
+def greedy_path(env: Any, q: Any) -> NDArray[np.int32]:
+    """Return the cells that the best actions lead through, (L,): to the end of the episode or the first repetition.
+
+    >>> from pbim.envs import CliffWalk
+    >>> q = np.zeros((12, 4)); q[:, 1] = 1.0  # to the right: over the cliff
+    >>> greedy_path(CliffWalk(width=4, height=3), q)
+    array([8, 9], dtype=int32)
+    """
+    assert isinstance(env, CliffWalk)
+    transition, _, _, terminal = env.arrays()
+    best, path = np.asarray(q).argmax(axis=1), [env.start]
+    while not terminal[path[-1]] and len(path) <= env.max_steps:
+        following = int(transition[path[-1], best[path[-1]]].argmax())
+        path.append(following)
+        if following in path[:-1]:
+            break
+    return np.asarray(path, np.int32)

@@ -1,0 +1,116 @@
+"""The local engine: every job is a process of its own on one core, as many at once as cores and memory allow."""
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from pbim.agents._compiled import ONE_THREAD
+from pbim.studies._worker import encode, progress_of
+from pbim.studies.job import Event, Job
+
+MEMORY = {"q_learning": 600, "ppo": 900}
+"""Megabytes that a job needs at most, measured while it compiles, with room to spare."""
+
+_PATIENCE = 5.0
+
+
+def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Iterator[Event | None]:
+    """Yield what happens to the jobs until all are over, and None now and then; closing the generator ends them."""
+    waiting, running = deque(jobs), list[_Process]()
+    limit = workers or cores()
+    try:
+        while waiting or running:
+            while waiting and len(running) < limit and (not running or _fits(waiting[0])):
+                running.append(_Process(waiting.popleft(), root))
+                yield Event(running[-1].job, "started")
+            for process in _ready(running):
+                yield from process.events()
+            running = [process for process in running if not process.over]
+            yield None
+    finally:
+        for process in running:
+            process.popen.terminate()
+        for process in running:
+            process.stop()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_megabytes() -> float:
+    """Return the memory that new processes could have; infinite where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float("inf")
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def _fits(job: Job) -> bool:
+    return free_megabytes() > MEMORY[job.configs[0]["learner"]]
+
+
+class _Process:
+    """A job at work."""
+
+    def __init__(self, job: Job, root: Path) -> None:
+        self.job, self.over, self.text = job, False, ""
+        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "pbim.studies._worker", str(root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            env=os.environ | ONE_THREAD,
+            start_new_session=True,  # Ctrl-C is the driver's to deal with
+        )
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(encode(job))
+        self.popen.stdin.close()
+
+    def events(self) -> Iterator[Event]:
+        """Yield what the process has written; at its end, how it ended."""
+        assert self.popen.stdout is not None
+        got = os.read(self.popen.stdout.fileno(), 1 << 16)
+        *lines, self.text = (self.text + got.decode()).split("\n")
+        for line in lines:
+            yield Event(self.job, "progress", progress_of(line))
+        if not got:
+            self.over = True
+            code = self.popen.wait()
+            yield Event(self.job, "failed", error=self._complaint(code)) if code else Event(self.job, "ended")
+            self.stop()
+
+    def _complaint(self, code: int) -> str:
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        killed = f"killed by signal {-code}, perhaps for lack of memory (fewer --jobs?)"
+        return killed if code < 0 else lines[-1] if lines else f"ended with code {code}"
+
+    def stop(self) -> None:
+        """End the process and close what it held."""
+        try:
+            self.popen.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+        self.errors.close()
+
+
+def _ready(running: Sequence[_Process], seconds: float = 0.5) -> list[_Process]:
+    """Return the processes that have something to say, after at most so many seconds."""
+    with selectors.DefaultSelector() as selector:
+        for process in running:
+            assert process.popen.stdout is not None
+            selector.register(process.popen.stdout, selectors.EVENT_READ, process)
+        return [key.data for key, _ in selector.select(seconds)]

@@ -1,0 +1,138 @@
+"""The Ray engine: the same jobs as tasks of an existing cluster, their files streamed back to the driver.
+
+Nodes need pbim installed but no disk in common. Every checkpoint comes back too, so a job whose node died continues
+elsewhere from its last one; the driver alone writes into the store, and writes a finished run once.
+"""
+
+import logging
+import os
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pbim._files import replacing
+from pbim.agents._compiled import ONE_THREAD
+from pbim.errors import InputError
+from pbim.results import CHECKPOINT, STATUS, Store
+from pbim.studies import job as jobs_module
+from pbim.studies._worker import decode, encode
+from pbim.studies.job import Event, Job, Progress
+from pbim.studies.local import MEMORY
+
+RETRIES = 5
+"""How often a job is started again because its node died."""
+
+Files = dict[str, bytes]
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[None]:
+    """Connect to a running cluster, the one Ray finds if ``address`` is None."""
+    import ray
+
+    try:
+        ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.WARNING)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        why = (str(error).splitlines() or [""])[0]
+        raise InputError(
+            f"address must be of a running Ray cluster, received {address!r} ({why}): start one with ray start --head"
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Iterator[Event | None]:
+    """Yield what happens to the jobs until all are over, and None now and then; closing the generator cancels them."""
+    import ray
+
+    store, waiting, tasks = Store(root), deque(jobs), dict[Any, Job]()
+    attempts: dict[str, int] = {}
+    try:
+        while waiting or tasks:
+            while waiting and len(tasks) < (workers or _cpus()):
+                job = waiting.popleft()
+                attempts[job.name] = attempts.get(job.name, 0) + 1
+                tasks[_submit(job, store)] = job
+                yield Event(job, "started")
+            ready, _ = ray.wait(list(tasks), timeout=0.5)
+            for stream in ready:
+                job = tasks[stream]
+                event = _next(stream, job, store, last=attempts[job.name] > RETRIES)
+                if event.kind == "lost":
+                    waiting.append(job)
+                if event.kind != "progress":
+                    del tasks[stream]
+                yield event
+            yield None
+    finally:
+        for stream in tasks:
+            ray.cancel(stream, force=True)
+
+
+def _cpus() -> int:
+    import ray
+
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
+
+
+def _submit(job: Job, store: Store) -> Any:
+    """Start a job with the checkpoints the driver has of it; one process a job, one core, its memory reserved."""
+    import ray
+
+    jobs_module.begun(job, store)
+    saved = {key: store.folder(key) / CHECKPOINT for key in job.keys}
+    files = {f"{key}/{CHECKPOINT}": path.read_bytes() for key, path in saved.items() if path.exists()}
+    memory = MEMORY[job.configs[0]["learner"]] * 1_000_000
+    remote = ray.remote(num_cpus=1, memory=memory, max_retries=0, max_calls=1)(work)
+    return remote.remote(encode(job), files)
+
+
+def work(line: bytes, files: Files) -> Iterator[tuple[Progress, Files]]:
+    """Do a job on a node, in a folder of its own, and yield its progress with the files written since."""
+    os.environ.update(ONE_THREAD)
+    with tempfile.TemporaryDirectory(prefix="pbim-") as folder:
+        store = Store(folder)
+        for name, content in files.items():
+            key, _, file_name = name.partition("/")
+            _write(store.folder(key) / file_name, content)
+        for progress in jobs_module.run(decode(line), store.path):
+            here = store.folder(progress.key)
+            names = sorted(os.listdir(here)) if progress.finished else progress.files
+            yield progress, {f"{progress.key}/{name}": (here / name).read_bytes() for name in names}
+
+
+def _next(stream: Any, job: Job, store: Store, *, last: bool) -> Event:
+    """Return what the next answer of a task means; a job whose node died is to be started again."""
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        progress, files = ray.get(next(stream))
+    except StopIteration:
+        return Event(job, "ended")
+    except RayTaskError as error:
+        return Event(job, "failed", error=(str(error.cause) or repr(error.cause)).splitlines()[-1])
+    except RayError as error:
+        why = f"its node was lost {RETRIES + 1} times ({type(error).__name__})"
+        return Event(job, "failed", error=why) if last else Event(job, "lost")
+    _keep(store, progress, files)
+    return Event(job, "progress", progress)
+
+
+def _keep(store: Store, progress: Progress, files: Files) -> None:
+    """Write what a node sent; the status of a finished run comes last, its checkpoint goes."""
+    for name in sorted(files, key=lambda name: name.endswith(STATUS)):
+        key, _, file_name = name.partition("/")
+        _write(store.folder(key) / file_name, files[name])
+    if progress.finished:
+        (store.folder(progress.key) / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with replacing(path) as file:
+        file.write(content)

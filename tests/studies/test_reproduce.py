@@ -1,0 +1,186 @@
+"""``pbim reproduce`` in real processes: continues after kill -9 and Ctrl-C, mends, gives the same on Ray."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pbim.cli import main
+from pbim.results import CHECKPOINT, FINAL, METRICS, Store, frame
+
+ROOT = Path(__file__).parent
+STUDY = ["reproduce", "cliff", "--only", "none", "--checkpoint-every", "0"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Compiled programs are shared by all processes of these tests, and with nobody else."""
+    return {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory, cache):
+    """Ten seeds, never interrupted: two jobs."""
+    out = tmp_path_factory.mktemp("whole")
+    done = pbim(cache, *STUDY, "--seeds", "10", "--jobs", "2", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "[10/10] none seed" in done.stderr
+    return Store(out)
+
+
+def pbim(cache, *arguments):
+    return subprocess.run(command(arguments), env=cache, capture_output=True, text=True, timeout=300)
+
+
+def command(arguments):
+    return [sys.executable, "-m", "pbim", *map(str, arguments)]
+
+
+def started(cache, out, *arguments):
+    """Start a study and return its process once a run of every job has a checkpoint."""
+    process = subprocess.Popen(
+        command([*STUDY, "--out", out, *arguments]),
+        env=cache,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: list(out.glob(f"runs/*/{CHECKPOINT}")), process)
+    return process
+
+
+def wait_for(fact, process=None, seconds=180):
+    end = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < end
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def workers_of(out):
+    """Return the processes that work on a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"pbim.studies._worker" in words and str(out).encode() in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def assert_same(store, reference, seeds):
+    rows = {run.key: run for run in reference.runs()}
+    runs = store.runs()
+    assert [run.seed for run in runs] == list(range(seeds))
+    for run in runs:
+        assert run.state == "done"
+        for name in (METRICS, FINAL):
+            assert (run.folder / name).read_bytes() == (rows[run.key].folder / name).read_bytes()
+        assert not (run.folder / CHECKPOINT).exists()
+
+
+def test_killed_and_continued_is_the_uninterrupted_study(tmp_path, cache, reference):
+    driver = started(cache, tmp_path, "--seeds", "3")
+    driver.kill()
+    driver.communicate()
+    wait_for(lambda: not workers_of(tmp_path))
+    assert {run.state for run in Store(tmp_path).runs()} <= {"running", "done"}
+    assert list(tmp_path.glob(f"runs/*/{CHECKPOINT}"))
+    again = pbim(cache, *STUDY, "--seeds", "3", "--out", tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert_same(Store(tmp_path), reference, 3)
+    assert not list(tmp_path.glob("runs/*/*.part"))
+    third = pbim(cache, *STUDY, "--seeds", "3", "--out", tmp_path)
+    assert "3 of 3 runs were already finished" in third.stderr
+    assert frame(tmp_path).height == 3 * 4000
+
+
+def test_control_c_stops_children_and_says_how_to_continue(tmp_path, cache):
+    driver = started(cache, tmp_path, "--seeds", "10")
+    assert workers_of(tmp_path)
+    busy = pbim(cache, *STUDY, "--out", tmp_path)
+    assert busy.returncode == 2
+    assert "in use by another pbim reproduce" in busy.stderr
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert "continue with pbim reproduce cliff --seeds 10 --only none" in said
+    assert "Traceback" not in said
+    assert not workers_of(tmp_path)
+
+
+def test_a_damaged_run_is_named_set_aside_and_redone(tmp_path, cache, reference):
+    import shutil
+
+    shutil.copytree(reference.path, tmp_path / "copy")
+    store = Store(tmp_path / "copy")
+    run = store.runs()[7]
+    (run.folder / METRICS).write_bytes(b"PAR1")
+    done = pbim(cache, *STUDY, "--seeds", "10", "--out", store.path)
+    assert done.returncode == 0, done.stderr
+    assert f"set aside: '{run.folder / METRICS}'" in done.stderr
+    assert "9 of 10 runs were already finished" in done.stderr
+    assert_same(store, reference, 10)
+
+
+def test_a_failing_run_is_reported_and_tried_again(tmp_path, cache):
+    broken = {**cache, "JAX_PLATFORMS": "nowhere"}
+    done = pbim(broken, *STUDY, "--seeds", "1", "--out", tmp_path)
+    assert done.returncode == 1
+    assert "failed: none seed 0" in done.stderr
+    assert "Traceback" not in done.stderr
+    (run,) = Store(tmp_path).runs()
+    assert run.state == "failed"
+    assert "nowhere" in run.status["error"]
+    assert pbim(cache, *STUDY, "--seeds", "1", "--out", tmp_path).returncode == 0
+
+
+def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference):
+    pytest.importorskip("ray")
+    cluster = subprocess.Popen(
+        [sys.executable, ROOT / "ray_cluster.py"],
+        env=cache,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        address = next(line.strip() for line in cluster.stdout if line[0].isdigit())
+        arguments = ("--seeds", "10", "--engine", "ray", "--address", address)
+        driver = started(cache, tmp_path, *arguments)
+        blocks = [tmp_path / "runs" / reference.runs()[seed].key / CHECKPOINT for seed in (0, 5)]
+        wait_for(lambda: all(path.exists() for path in blocks), driver)
+        cluster.stdin.write("kill\n")
+        cluster.stdin.flush()
+        said = driver.communicate(timeout=300)[1]
+        assert driver.returncode == 0, said
+        assert "node lost: none seeds" in said
+        assert said.count("none seed 7:") == 1
+        assert_same(Store(tmp_path), reference, 10)
+    finally:
+        cluster.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["clif"], "did you mean 'cliff'"),
+        (["cliff", "--jobs", "0"], "jobs must be at least 1"),
+        (["cliff", "--address", "here:1"], "address is for --engine ray"),
+        (["cliff", "--only", "none", "--frames", "7"], "frames is for the DoorKey studies"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(arguments, sentence, tmp_path, capsys):
+    assert main(["reproduce", *arguments, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
