@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -120,7 +119,7 @@ def _optimal(learner: PPO) -> NDArray[np.int32]:
 
 
 def write_replay(path: Path, learner: PPO, params: Any) -> None:
-    """Write a moving picture of the agent on held-out layouts, where Pillow is installed."""
+    """Write a moving picture of the agent on a held-out layout, where Pillow is installed."""
     try:
         import PIL  # noqa: F401
     except ImportError:
@@ -128,7 +127,6 @@ def write_replay(path: Path, learner: PPO, params: Any) -> None:
     from pbim._files import replacing
     from pbim.agents.replay import play
 
-    pictures, _ = play(learner, jax.tree.map(jnp.asarray, params), episodes=2)
-    first, *others = pictures[:400]
+    (first, *others), _ = play(learner, params, episodes=1)
     with replacing(path) as file:
         first.save(file, format="GIF", save_all=True, append_images=others, duration=120, loop=0)

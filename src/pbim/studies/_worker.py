@@ -24,9 +24,11 @@ def decode(line: bytes | str) -> Job:
     return Job(**{**fields, "configs": tuple(fields["configs"])})
 
 
-def progress_of(line: str) -> Progress:
-    """Return the progress of an answer."""
+def progress_of(line: str) -> Progress | str:
+    """Return what an answer says: progress, or the error that ended the job."""
     fields = json.loads(line)
+    if "error" in fields:
+        return str(fields["error"])
     return Progress(**{**fields, "files": tuple(fields["files"])})
 
 
@@ -40,6 +42,10 @@ def main(root: str) -> None:
             print(json.dumps(progress._asdict()), file=answers)
     except BrokenPipeError:
         os._exit(1)
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        print(json.dumps({"error": f"{type(error).__name__}: {first}"}), file=answers)
+        raise
 
 
 if __name__ == "__main__":

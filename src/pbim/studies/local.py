@@ -14,7 +14,7 @@ from pbim.agents._compiled import ONE_THREAD
 from pbim.studies._worker import encode, progress_of
 from pbim.studies.job import Event, Job
 
-MEMORY = {"q_learning": 600, "ppo": 900}
+MEMORY = {"q_learning": 500, "ppo": 1300}
 """Megabytes that a job needs at most, measured while it compiles, with room to spare."""
 
 _PATIENCE = 5.0
@@ -62,7 +62,7 @@ class _Process:
     """A job at work."""
 
     def __init__(self, job: Job, root: Path) -> None:
-        self.job, self.over, self.text = job, False, ""
+        self.job, self.over, self.text, self.error = job, False, "", ""
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "pbim.studies._worker", str(root)],
@@ -81,8 +81,11 @@ class _Process:
         assert self.popen.stdout is not None
         got = os.read(self.popen.stdout.fileno(), 1 << 16)
         *lines, self.text = (self.text + got.decode()).split("\n")
-        for line in lines:
-            yield Event(self.job, "progress", progress_of(line))
+        for answer in map(progress_of, lines):
+            if isinstance(answer, str):
+                self.error = answer
+            else:
+                yield Event(self.job, "progress", answer)
         if not got:
             self.over = True
             code = self.popen.wait()
@@ -93,7 +96,7 @@ class _Process:
         self.errors.seek(0)
         lines = self.errors.read().decode(errors="replace").strip().splitlines()
         killed = f"killed by signal {-code}, perhaps for lack of memory (fewer --jobs?)"
-        return killed if code < 0 else lines[-1] if lines else f"ended with code {code}"
+        return self.error or (killed if code < 0 else lines[-1] if lines else f"ended with code {code}")
 
     def stop(self) -> None:
         """End the process and close what it held."""
