@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,lint]'
 	@rm -f .venv/installed-* && touch $@
 
-demo: $(STAMP) ## show what a bonus does to a task and what the conversion undoes
-	@$(BIN)/python examples/procrastination.py --out out/demo
+demo: $(STAMP) ## reproduce the paper's cliff walk: 40 runs, verdicts, report (about a minute)
+	@$(BIN)/pbim reproduce cliff
 
 test: $(STAMP) ## run the tests
 	@$(BIN)/python -m pytest -n $(WORKERS)

@@ -42,7 +42,9 @@ def test_bars_and_a_table_on_a_terminal():
 
 def test_verdicts_are_a_table():
     display = Display(terminal=False)
-    with display.console.capture() as capture:
-        display.verdicts([{"verdict": "undecided", "statement": "It works", "paper": "p < .05", "ours": "3.1"}])
-    assert "undecided" in capture.get()
-    assert "It works" in capture.get()
+    row = {"verdict": "undecided", "statement": "It works", "paper": "p < .05", "ours": "3.1"}
+    with display.console.capture() as capture, display.showing(STUDY, 2, 2):
+        display.verdicts([row, row])
+    said = capture.get()
+    assert "It works" in said
+    assert "2 undecided (smoke size" in said

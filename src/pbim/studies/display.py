@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -123,13 +124,18 @@ class Display:
         return table
 
     def verdicts(self, rows: Sequence[Any]) -> None:
-        """Print a line a claim: its verdict, ours and the paper's figure."""
+        """Print a line a claim: its verdict, ours and the paper's figure; then how many there are of each."""
         from rich.table import Table
 
-        table = Table("verdict", "claim", "paper", "ours", title="Claims", title_justify="left")
+        if not rows:
+            return
+        size = " (smoke size, they decide nothing)" if self.study.quick else ""
+        table = Table("verdict", "claim", "paper", "ours", title=f"Claims{size}", title_justify="left")
         for row in rows:
             table.add_row(*(str(row[name]) for name in ("verdict", "statement", "paper", "ours")))
         self.console.print(table)
+        counts = Counter(row["verdict"] for row in rows)
+        self.say(", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + size)
 
 
 def _pairs(job: Job) -> list[tuple[Any, str]]:

@@ -1,0 +1,16 @@
+"""The benchmark of a study compares the same runs with one and with two jobs. Speed is not a test's business."""
+
+from pbim.bench import study
+
+
+def test_the_ratio_is_of_paired_rounds(monkeypatch):
+    asked = []
+
+    def seconds(study, jobs):
+        asked.append((study.quick, study.seeds, jobs))
+        return 10.0 / jobs
+
+    monkeypatch.setattr(study, "_seconds", seconds)
+    found = study.run(quick=True)
+    assert found["ratio"] == 2.0
+    assert asked == [(True, 3, 1), (False, study.SEEDS, 1), (False, study.SEEDS, 2)]
