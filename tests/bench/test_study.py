@@ -8,9 +8,11 @@ def test_the_ratio_is_of_paired_rounds(monkeypatch):
 
     def seconds(study, jobs):
         asked.append((study.quick, study.seeds, jobs))
-        return 10.0 / jobs
+        return 10.0 / jobs, 9.0
 
+    monkeypatch.setattr(study, "_compile", lambda study: asked.append(study.name))
     monkeypatch.setattr(study, "_seconds", seconds)
     found = study.run(quick=True)
     assert found["ratio"] == 2.0
-    assert asked == [(True, 3, 1), (False, study.SEEDS, 1), (False, study.SEEDS, 2)]
+    assert found["core_ratio"] == 1.0
+    assert asked == ["cliff", (False, study.SEEDS, 1), (False, study.SEEDS, 2)]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -20,7 +20,7 @@ MEMORY = {"q_learning": 500, "ppo": 1300}
 _PATIENCE = 5.0
 
 
-def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Iterator[Event | None]:
+def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Generator[Event | None, None, None]:
     """Yield what happens to the jobs until all are over, and None now and then; closing the generator ends them."""
     waiting, running = deque(jobs), list[_Process]()
     limit = workers or cores()

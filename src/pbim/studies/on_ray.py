@@ -8,7 +8,7 @@ import logging
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def connected(address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Iterator[Event | None]:
+def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Generator[Event | None, None, None]:
     """Yield what happens to the jobs until all are over, and None now and then; closing the generator cancels them."""
     import ray
 

@@ -1,7 +1,7 @@
 """From a study's name to its report: plan, mend, train what is missing, build the report."""
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from pbim.studies.display import Display
 from pbim.studies.job import Event, Job, jobs_of, status
 from pbim.studies.study import Study
 
-Engine = Callable[[Sequence[Job], Path], Iterator[Event | None]]
+Engine = Callable[[Sequence[Job], Path], Generator[Event | None, None, None]]
 LOCK = ".lock"
 
 
@@ -49,7 +49,7 @@ def reproduce(
 def _train(store: Store, jobs: Sequence[Job], engine: Engine, display: Display) -> dict[str, str]:
     """Drive the engine; returns the jobs that failed and why, noted in the status of their unfinished runs."""
     failed: dict[str, str] = {}
-    with closing(engine(jobs, store.path)) as events:  # type: ignore[type-var]
+    with closing(engine(jobs, store.path)) as events:
         for event in events:
             if event is not None and event.kind == "failed":
                 failed[event.job.name] = str(event.error)
