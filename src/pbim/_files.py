@@ -1,7 +1,7 @@
 """Files that are written whole or not at all, and arrays in them that never need pickle."""
 
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from pbim.errors import InputError
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Give a file to write to that takes the place of ``path`` once all of it is on disk; else nothing changes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+    with open(path.parent / f"{path.name}.{secrets.token_hex(4)}.part", "xb") as file:
         try:
             yield file
             file.flush()
