@@ -1,0 +1,238 @@
+"""Claims of the paper, decided by rules that were written down before anything ran.
+
+A claim is plain data (``study.json``); its seeds' figures come in, a verdict comes out. The rules, in one place:
+
+less, greater  Welch's p, Holm-corrected over the study, below .05 and the sign as claimed: reproduced. Below .05 with
+               the other sign, or no effect of size ``margin`` left in the interval: not reproduced.
+equal          interval of the difference inside +-margin: reproduced; wholly outside: not reproduced.
+estimate       mean within ``margin`` of the paper's value, or the value in the interval: reproduced; interval wholly
+               outside value +- margin: not reproduced.
+reaches, never, share   Wilson interval of the share of seeds above one half (never: below): reproduced; on the other
+               side: not reproduced.
+Anything else, and fewer than three finished seeds in a cell: undecided.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pbim.errors import InputError, choose
+from pbim.report import statistics
+from pbim.report.statistics import Interval, Sample
+
+REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+COMPARED = ("less", "greater", "equal")
+TESTED = ("less", "greater")
+SHARES = ("reaches", "never", "share")
+LEAST = 3
+ALPHA = 0.05
+_NONE = Interval(math.nan, math.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """One statistic of one cell: a value a finished seed, NaN included, and how many seeds were planned."""
+
+    values: Mapping[int, float]
+    planned: int
+
+    @property
+    def finite(self) -> Sample:
+        """Return the values that are numbers, (n,), in the order of the seeds."""
+        return np.array([value for _, value in sorted(self.values.items()) if math.isfinite(value)], np.float64)
+
+    @property
+    def missing(self) -> list[int]:
+        """Return the finished seeds whose figure is not a number."""
+        return sorted(seed for seed, value in self.values.items() if not math.isfinite(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A decided claim: the verdict, our figure (a mean, a difference of means or a share) with its interval, and why.
+
+    ``means`` are the two cells' means (one for a single cell), ``n`` the values used and ``planned`` the seeds asked
+    for in each; ``p``, ``corrected`` and ``permutation`` belong to the comparing kinds. ``seeds`` would decide.
+    """
+
+    claim: Mapping[str, Any]
+    verdict: str
+    figure: float = math.nan
+    interval: Interval = _NONE
+    means: tuple[float, ...] = ()
+    n: tuple[int, ...] = ()
+    planned: tuple[int, ...] = ()
+    p: float = math.nan
+    corrected: float = math.nan
+    permutation: float = math.nan
+    improvement: float = math.nan
+    seeds: int | None = None
+    note: str = ""
+    smoke: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data for JSON, NaN as None."""
+        found = {**asdict(self), "claim": dict(self.claim), "interval": list(self.interval)}
+        return {name: _plain(value) for name, value in found.items()}
+
+
+def decide(
+    claims: Sequence[Mapping[str, Any]], cells: Mapping[str, Mapping[str, Figures]], *, seed: int, smoke: bool = False
+) -> list[Verdict]:
+    """Return a verdict a claim; ``cells`` maps a cell's name and a statistic's name to its figures."""
+    samples = [_samples(claim, cells) for claim in claims]
+    tested = [i for i, claim in enumerate(claims) if claim["kind"] in TESTED]
+    pvalues = [
+        statistics.welch(*(figures.finite for figures in samples[i])) if _enough(samples[i]) else math.nan
+        for i in tested
+    ]
+    corrected = dict(zip(tested, statistics.holm(pvalues), strict=True))
+    verdicts = []
+    for i, (claim, figures) in enumerate(zip(claims, samples, strict=True)):
+        found = _decided(claim, figures, corrected=corrected.get(i, math.nan), tests=len(tested), seed=seed)
+        verdicts.append(replace(found, smoke=smoke))
+    return verdicts
+
+
+def _samples(claim: Mapping[str, Any], cells: Mapping[str, Mapping[str, Figures]]) -> list[Figures]:
+    """Return the figures of the claim's cell, and of the other for a comparison; cells that were not run have none."""
+    choose(f"claim {claim['id']}: kind", claim["kind"], (*COMPARED, "estimate", *SHARES))
+    names = [claim["cell"], claim["other"]] if claim["kind"] in COMPARED else [claim["cell"]]
+    needs = {"equal": ("margin",), "estimate": ("value", "margin"), "share": ("value",)}.get(claim["kind"], ())
+    for name in needs:
+        if claim.get(name) is None:
+            raise InputError(f"claim {claim['id']} of kind {claim['kind']} must have a {name}, received none: add it")
+    samples = []
+    for name in names:
+        known = cells.get(name, {})
+        if known:
+            choose(f"claim {claim['id']}: statistic", claim["statistic"], known)
+        samples.append(known.get(claim["statistic"], Figures(values={}, planned=0)))
+    return samples
+
+
+def _enough(samples: Sequence[Figures]) -> bool:
+    return all(len(figures.finite) >= LEAST for figures in samples)
+
+
+def _decided(claim: Mapping[str, Any], samples: list[Figures], *, corrected: float, tests: int, seed: int) -> Verdict:
+    kind = claim["kind"]
+    counted = [len(figures.values) if kind in SHARES else len(figures.finite) for figures in samples]
+    base = Verdict(
+        claim=claim,
+        verdict=UNDECIDED,
+        n=tuple(counted),
+        planned=tuple(figures.planned for figures in samples),
+        means=tuple(float(np.mean(figures.finite)) if len(figures.finite) else math.nan for figures in samples),
+        note=_note(claim, samples),
+    )
+    if min(counted) < LEAST:
+        few = f"a verdict needs {LEAST} seeds a cell, received {' and '.join(map(str, counted))}"
+        return replace(base, note="; ".join(filter(None, (few, base.note))))
+    if kind in TESTED:
+        return _tested(base, samples, corrected=corrected, tests=tests, seed=seed)
+    if kind == "equal":
+        return _equal(base, samples, seed=seed)
+    return _estimated(base, samples[0], seed=seed) if kind == "estimate" else _counted(base, samples[0])
+
+
+def _note(claim: Mapping[str, Any], samples: list[Figures]) -> str:
+    """Return what the reader must know of the seeds: unfinished ones, and those without a figure."""
+    names = [claim["cell"], claim["other"]] if len(samples) == 2 else [claim["cell"]]
+    notes = []
+    for name, figures in zip(names, samples, strict=True):
+        if not figures.planned:
+            notes.append(f"{name} was not run")
+        elif len(figures.values) < figures.planned:
+            notes.append(f"{name}: {len(figures.values)} of {figures.planned} seeds finished")
+        if figures.missing and claim["kind"] not in SHARES:
+            seeds = ", ".join(map(str, figures.missing))
+            notes.append(f"{name}: no {claim['statistic']} in {len(figures.missing)} seeds ({seeds}), left out")
+    return "; ".join(notes)
+
+
+def _compared(base: Verdict, samples: list[Figures], seed: int) -> Verdict:
+    first, second = (figures.finite for figures in samples)
+    return replace(
+        base,
+        figure=float(np.mean(first) - np.mean(second)),
+        interval=statistics.difference_interval(first, second, seed=seed),
+        p=statistics.welch(first, second),
+        permutation=statistics.permutation(first, second, seed=seed),
+        improvement=statistics.improvement(first, second),
+    )
+
+
+def _tested(base: Verdict, samples: list[Figures], *, corrected: float, tests: int, seed: int) -> Verdict:
+    found = replace(_compared(base, samples, seed), corrected=corrected)
+    sign, margin = (1 if base.claim["kind"] == "greater" else -1), base.claim.get("margin")
+    effect, most = sign * found.figure, max(sign * found.interval.low, sign * found.interval.high)
+    if corrected < ALPHA:
+        return replace(found, verdict=REPRODUCED if effect > 0 else NOT_REPRODUCED)
+    if margin is not None and most < margin:
+        return replace(found, verdict=NOT_REPRODUCED, note=_joined(f"no effect of {margin:g} left", found.note))
+    spread = sum(statistics.variance(figures.finite) for figures in samples)
+    needed = [statistics.seeds_to_tell(spread, effect, alpha=ALPHA / tests)]
+    if margin is not None and effect < margin:
+        needed.append(statistics.seeds_to_tell(spread, margin - effect))
+    return replace(found, seeds=_fewest(needed, found.n))
+
+
+def _equal(base: Verdict, samples: list[Figures], *, seed: int) -> Verdict:
+    found, margin = _compared(base, samples, seed), float(base.claim["margin"])
+    if found.interval.inside(-margin, margin):
+        return replace(found, verdict=REPRODUCED)
+    if found.interval.low > margin or found.interval.high < -margin:
+        return replace(found, verdict=NOT_REPRODUCED)
+    spread = sum(statistics.variance(figures.finite) for figures in samples)
+    return replace(found, seeds=_fewest([statistics.seeds_to_tell(spread, margin - abs(found.figure))], found.n))
+
+
+def _estimated(base: Verdict, figures: Figures, *, seed: int) -> Verdict:
+    value, margin = float(base.claim["value"]), float(base.claim["margin"])
+    sample = figures.finite
+    found = replace(base, figure=float(np.mean(sample)), interval=statistics.interval(sample, seed=seed))
+    if abs(found.figure - value) <= margin or found.interval.contains(value):
+        return replace(found, verdict=REPRODUCED)
+    if found.interval.low > value + margin or found.interval.high < value - margin:
+        return replace(found, verdict=NOT_REPRODUCED)
+    gap = abs(found.figure - value) - margin
+    return replace(found, seeds=_fewest([statistics.seeds_to_tell(statistics.variance(sample), gap)], found.n))
+
+
+def _counted(base: Verdict, figures: Figures) -> Verdict:
+    """Decide by the share of all finished seeds; for ``never`` the share that does reach must lie below one half."""
+    claim, values = base.claim, list(figures.values.values())
+    if claim["kind"] == "share":
+        hits = sum(math.isclose(value, claim["value"], rel_tol=1e-9, abs_tol=1e-12) for value in values)
+    else:
+        hits = sum(map(math.isfinite, values))
+    share = hits / len(values)
+    found = replace(base, figure=share, interval=statistics.wilson(hits, len(values)), means=(share,))
+    above, below = found.interval.low > 0.5, found.interval.high < 0.5
+    if claim["kind"] == "never":
+        above, below = below, above
+    if above or below:
+        return replace(found, verdict=REPRODUCED if above else NOT_REPRODUCED)
+    return replace(found, seeds=_fewest([statistics.seeds_to_tell(0.25, share - 0.5, power=0.5)], found.n))
+
+
+def _fewest(needed: Sequence[int | None], have: tuple[int, ...]) -> int | None:
+    """Return the fewest seeds that would decide, always more than there are; None where none would."""
+    known = [count for count in needed if count is not None]
+    return max(min(known), min(have) + 1) if known else None
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,203 @@
+"""What one run amounts to: named figures computed from its metrics and final arrays.
+
+The paper's words on DoorKey (section 4.1): a policy converged "when it does not truncate an episode without reaching
+the goal state during the last 1,000 training steps"; mean and spread are those of the last 1,000 data points; T is the
+first time step at which the average episode length is below that mean. Our readings stand at each function.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.errors import choose
+
+Columns = Mapping[str, NDArray[Any]]
+LAST = 1_000
+"""Data points (one an update) that the paper's mean and spread are taken from."""
+WINDOW = 100
+"""Data points of the paper's moving average."""
+STEPS = 128
+"""Steps of each process between two data points, in the paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """One finished run: columns of its metrics (rows,), final arrays, and the study's grid (None without one)."""
+
+    metrics: Columns
+    arrays: Columns
+    grid: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A figure by name: what it is called in a table, what it means, how it is computed, which way is better."""
+
+    label: str
+    meaning: str
+    compute: Callable[[Data], float]
+    better: str | None = None
+
+
+def measured(learner: str, data: Data) -> dict[str, float]:
+    """Return every figure of a run; NaN where the run has none (a greedy path that never reaches the goal)."""
+    measures = MEASURES[choose("learner", learner, MEASURES)]
+    return {name: measure.compute(data) for name, measure in measures.items()}
+
+
+def _mean(values: NDArray[Any], weights: NDArray[Any] | None = None) -> float:
+    """Return the mean of the finite values, NaN if there is none or nothing weighs."""
+    values = np.asarray(values, np.float64)
+    weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+    kept = np.isfinite(values) & (weights > 0)
+    return float(np.average(values[kept], weights=weights[kept])) if kept.any() else math.nan
+
+
+def _last_tenth(column: str) -> Callable[[Data], float]:
+    def compute(data: Data) -> float:
+        values = data.metrics[column]
+        return _mean(values[-math.ceil(len(values) / 10) :]) if len(values) else math.nan
+
+    return compute
+
+
+def _late_return(data: Data) -> float:
+    return _mean(data.metrics["return"][data.metrics["episode"] >= 3000])
+
+
+def _best_column(data: Data) -> float:
+    """Return the greatest column ever acted in, counted from 0: the paper's "42nd column" is 41."""
+    if data.grid is None:
+        return math.nan
+    cells = np.flatnonzero(data.arrays["visits"].sum(axis=1))
+    return float((cells % data.grid["width"]).max()) if len(cells) else math.nan
+
+
+def _greedy_reaches(data: Data) -> float:
+    path = data.arrays["path"]
+    return float(data.grid is not None and len(path) > 0 and path[-1] == data.grid["goal"])
+
+
+def _greedy_length(data: Data) -> float:
+    return len(data.arrays["path"]) - 1.0 if _greedy_reaches(data) else math.nan
+
+
+def _greedy_return(data: Data) -> float:
+    """Return the undiscounted return of the greedy path; NaN where it ends neither at the goal nor on the cliff."""
+    path, grid = data.arrays["path"], data.grid
+    if grid is None or len(path) < 2:
+        return math.nan
+    rewards = {int(cell): float(grid.get("cliff_reward", -100)) for cell in grid["cliff"]}
+    rewards[int(grid["goal"])] = float(grid.get("goal_reward", 100))
+    end = rewards.get(int(path[-1]), math.nan)
+    return float(grid.get("step_reward", -1)) * (len(path) - 2) + end
+
+
+def _last_frames(column: str) -> Callable[[Data], float]:
+    def compute(data: Data) -> float:
+        frames = data.metrics["frames"]
+        late = frames > 0.9 * frames[-1] if len(frames) else np.zeros(0, bool)
+        return _mean(data.metrics[column][late], data.metrics["episodes"][late])
+
+    return compute
+
+
+def moving_mean(values: NDArray[Any], window: int = WINDOW) -> NDArray[np.float64]:
+    """Return the mean of the finite ones among the last ``window`` values, (n,); NaN before there are ``window``.
+
+    >>> moving_mean(np.array([1.0, 3.0, 5.0]), 2).tolist()
+    [nan, 2.0, 4.0]
+    """
+    values = np.asarray(values, np.float64)
+    means = np.full(len(values), np.nan)
+    if len(values) >= window:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Mean of empty slice")  # a window in which no episode ended
+            windows = np.lib.stride_tricks.sliding_window_view(values, window)
+            means[window - 1 :] = np.nanmean(windows, axis=1)
+    return means
+
+
+def _converged_length(data: Data) -> float:
+    """Return the mean of the last 1,000 data points, each the mean length of the episodes that ended in an update."""
+    return _mean(data.metrics["length"][-LAST:])
+
+
+def _converged_std(data: Data) -> float:
+    """Return the spread of single episodes in the last 1,000 data points.
+
+    The paper averages the spread among processes. We store each update's mean m_i of n_i episodes, whose variance is
+    sigma^2 / n_i, so sigma^2 = sum n_i (m_i - mean)^2 / (points - 1).
+    """
+    length, episodes = (data.metrics[name][-LAST:].astype(np.float64) for name in ("length", "episodes"))
+    kept = np.isfinite(length) & (episodes > 0)
+    if kept.sum() < 2:
+        return math.nan
+    length, episodes = length[kept], episodes[kept]
+    centre = np.average(length, weights=episodes)
+    return float(np.sqrt(np.sum(episodes * (length - centre) ** 2) / (len(length) - 1)))
+
+
+def converged(data: Data) -> bool:
+    """Return whether no episode was truncated in the last 1,000 steps of each process: 8 data points of 128 steps."""
+    late = slice(-math.ceil(LAST / STEPS), None)
+    return bool(data.metrics["truncations"][late].sum() == 0 and data.metrics["goals"][late].sum() > 0)
+
+
+def _first_frames(data: Data, below: NDArray[np.bool_]) -> float:
+    found = np.flatnonzero(below)
+    return float(data.metrics["frames"][found[0]]) if len(found) else math.nan
+
+
+def _frames_to_converge(data: Data) -> float:
+    """Return the first frames at which the 100-point moving average is at or below the final mean; NaN: it did not."""
+    if not converged(data):
+        return math.nan
+    return _first_frames(data, moving_mean(data.metrics["length"]) <= _converged_length(data))
+
+
+def _frames_to_solve(data: Data) -> float:
+    return _first_frames(data, moving_mean(data.metrics["length"]) < 100)
+
+
+def _final_gap(data: Data) -> float:
+    arrays = data.arrays
+    return _mean(arrays["evaluation_lengths"].astype(np.float64) - arrays["optimal_lengths"])
+
+
+def _measure(label: str, meaning: str, compute: Callable[[Data], float], better: str | None = None) -> Measure:
+    return Measure(label=label, meaning=meaning, compute=compute, better=better)
+
+
+MEASURES: dict[str, dict[str, Measure]] = {
+    "q_learning": {
+        "final_return": _measure("Final return", "mean over the last 10% of episodes", _last_tenth("return"), "higher"),
+        "final_length": _measure("Final length", "mean over the last 10% of episodes", _last_tenth("length"), "lower"),
+        "late_return": _measure("Late return", "mean over the episodes from number 3000 on", _late_return, "higher"),
+        "best_column": _measure("Furthest column", "ever acted in, counted from 0", _best_column, "higher"),
+        "greedy_reaches": _measure(
+            "Greedy path arrives", "1 if it reaches the goal, else 0", _greedy_reaches, "higher"
+        ),
+        "greedy_length": _measure("Greedy path", "its steps if it reaches the goal", _greedy_length, "lower"),
+        "greedy_return": _measure("Greedy return", "return of the greedy path, if it ends", _greedy_return, "higher"),
+    },
+    "ppo": {
+        "frames_to_converge": _measure("T", "the paper's frames to convergence", _frames_to_converge, "lower"),
+        "converged_length": _measure("N̄", "mean length over the last 1,000 updates", _converged_length, "lower"),
+        "converged_std": _measure("σ", "spread of an episode's length there", _converged_std, "lower"),
+        "final_length": _measure("Final length", "mean over the last 10% of frames", _last_frames("length"), "lower"),
+        "final_return": _measure(
+            "Final return", "mean over the last 10% of frames", _last_frames("extrinsic_return"), "higher"
+        ),
+        "frames_to_solve": _measure(
+            "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower"
+        ),
+        "final_gap": _measure("Gap", "steps above the optimum on held-out layouts, greedy", _final_gap, "lower"),
+    },
+}
+"""The figures by learner; claims and heat maps use these names."""
