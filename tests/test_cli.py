@@ -33,6 +33,7 @@ def test_python_dash_m_is_the_same_command():
         ["watch", "--help"],
         ["results", "--help"],
         ["reproduce", "--help"],
+        ["report", "--help"],
     ],
 )
 def test_help_teaches(arguments, capsys):

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,8 @@ def test_wheel_and_sdist_install_in_an_empty_environment_and_pass_the_readme_exa
     (wheel,) = tmp_path.glob("*.whl")
     (sdist,) = tmp_path.glob("*.tar.gz")
     assert sdist.stat().st_size > 10_000
+    pages = {f"pbim/report/page.{kind}" for kind in ("html", "css", "js")}
+    assert pages <= set(zipfile.ZipFile(wheel).namelist())
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "empty"], check=True)
     empty = tmp_path / "empty" / "bin" / "python"
     install = [empty, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]

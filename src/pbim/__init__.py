@@ -17,7 +17,7 @@ _NAMES = {
     "errors": "InputError InputTypeError RepaymentWarning",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-_MODULES = ("adapters", "agents", "envs", "errors", "intrinsic", "shaping", "testing", "verification")
+_MODULES = ("adapters", "agents", "envs", "errors", "intrinsic", "report", "shaping", "testing", "verification")
 
 __all__ = ["__version__", *_HOME, *_MODULES]
 

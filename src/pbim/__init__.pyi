@@ -4,6 +4,7 @@ from pbim import (
     envs as envs,
     errors as errors,
     intrinsic as intrinsic,
+    report as report,
     shaping as shaping,
     testing as testing,
     verification as verification,

@@ -15,6 +15,7 @@ import tyro
 import pbim
 from pbim.agents.command import Train, Watch
 from pbim.errors import InputError, choose
+from pbim.report.command import Report
 from pbim.results.command import Results
 from pbim.studies.command import Reproduce
 from pbim.verification.command import Procrastination, Verify
@@ -42,6 +43,7 @@ _EXTRAS = {
     "minigrid": "envs",
     "polars": "results",
     "ray": "ray",
+    "scipy": "report",
     "stable_baselines3": "sb3",
     "torch": "torch",
 }
@@ -159,6 +161,7 @@ _Command = (
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Watch, tyro.conf.subcommand("watch")]
     | Annotated[Results, tyro.conf.subcommand("results")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
@@ -189,7 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(arguments: list[str]) -> Reproduce | Train | Watch | Results | Verify | Procrastination | Bench | List:
+def _parsed(
+    arguments: list[str],
+) -> Reproduce | Train | Watch | Results | Report | Verify | Procrastination | Bench | List:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):

@@ -1,0 +1,54 @@
+"""The command ``pbim report``: arguments as data, and ``run() -> exit code``."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from pbim.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Write a study's results as one page that opens anywhere, verdicts on the paper's claims first.
+
+    The page is one HTML file: curves, tables, policies, certificates, every run; figures lie beside it as SVG and PDF.
+    Example: pbim report out/cliff
+    """
+
+    folder: Annotated[Path, tyro.conf.Positional]
+    """The folder of a study, as pbim reproduce leaves it; it need not be complete."""
+    out: Path | None = None
+    """The page (default: report/index.html in the folder)."""
+    json: bool = False
+    """Print one JSON object: the verdicts, and the files written."""
+
+    def run(self) -> int:
+        """Write the page, print the verdicts and return the exit code."""
+        from pbim.report import write
+        from pbim.report.evidence import gather
+        from pbim.report.verdict_table import row
+
+        if self.out is not None and self.out.is_dir():
+            raise InputError(
+                f"out must name a file, received the folder {str(self.out)!r}: add a name such as cliff.html"
+            )
+        evidence = gather(self.folder)
+        try:
+            page, figures = write(evidence, self.folder, out=self.out)
+        except OSError as error:
+            raise InputError(f"the report could not be written ({error}): choose another --out or make room") from None
+        smoke = bool(evidence.study["quick"])
+        if self.json:
+            verdicts = [row(verdict) for verdict in evidence.verdicts]
+            found = {"page": str(page), "figures": [str(file) for file in figures], "headline": evidence.headline}
+            print(json.dumps({**found, "smoke": smoke, "done": evidence.done, "verdicts": verdicts}))
+            return 0
+        for claim in map(row, evidence.verdicts):
+            print(f"{claim['verdict']}{' (smoke size)' if smoke else ''}: {claim['statement']}")
+            print("; ".join(filter(None, (f"    paper: {claim['paper']}", f"ours: {claim['ours']}", claim["note"]))))
+            print(f"    rule: {claim['rule']}")
+        print(f"{evidence.headline}\n{page}")
+        return 0

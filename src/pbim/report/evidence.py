@@ -1,0 +1,152 @@
+"""Everything a report needs of a study's folder, read once: figures, curves and certificates of every run."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.errors import InputError
+from pbim.report import measures
+from pbim.report.claims import Figures, Verdict, decide
+from pbim.report.curves import Axis, axis_of, binned
+from pbim.results import REPLAY, Run, Store
+
+SEED = 20240506
+"""Of the bootstrap and the permutation tests: the same store gives the same report, byte for byte."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One run of the plan: what is stored of it, and if it is done its figures, curves by metric and final arrays."""
+
+    run: Run
+    figures: Mapping[str, float] = field(default_factory=dict)
+    curves: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    certificate: Mapping[str, Any] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it has finished."""
+        return self.run.state == "done"
+
+    @property
+    def replay(self) -> Path | None:
+        """Return the picture of its agent, if there is one."""
+        path = self.run.folder / REPLAY
+        return path if path.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A study, its runs in the plan's order, and its claims decided."""
+
+    study: Mapping[str, Any]
+    runs: list[Seen]
+    axis: Axis
+    verdicts: list[Verdict]
+
+    @property
+    def done(self) -> int:
+        """How many runs have finished; cells may share one, which counts once."""
+        return len({seen.run.key for seen in self.runs if seen.done})
+
+    @property
+    def planned(self) -> int:
+        """How many runs the study has."""
+        return len({seen.run.key for seen in self.runs})
+
+    @property
+    def groups(self) -> list[Mapping[str, Any]]:
+        """Return the settings; a study without any has one without a name."""
+        return list(self.study.get("groups") or [{"name": "", "label": ""}])
+
+    @property
+    def statistics(self) -> Mapping[str, measures.Measure]:
+        """Return the figures that the study's runs have, by name."""
+        return measures.MEASURES[self.study["learner"]]
+
+    def cells(self, group: str | None = None) -> Iterator[tuple[Mapping[str, Any], list[Seen]]]:
+        """Yield every cell of the study, or of one group, with its runs; unknown groups count as the first."""
+        names = [each["name"] for each in self.groups]
+        for cell in self.study["cells"]:
+            home = cell["group"] if cell.get("group") in names else names[0]
+            if group in (None, home):
+                yield cell, [seen for seen in self.runs if seen.run.cell == cell["name"]]
+
+    def colour(self, label: str) -> int:
+        """Return which colour a scheme has: the same in every group."""
+        return list(dict.fromkeys(cell["label"] for cell in self.study["cells"])).index(label)
+
+    @property
+    def headline(self) -> str:
+        """Return the report in one sentence."""
+        counts = {name: sum(v.verdict == name for v in self.verdicts) for name in _VERDICTS}
+        parts = [f"{count} {name}" for name, count in counts.items() if count]
+        total = len(self.verdicts)
+        claims = f"Of {total} claim{'s' * (total != 1)}, {_listed(parts)}" if total else "This study tests no claims"
+        return f"{claims}; {self.done} of {self.planned} runs finished."
+
+
+_VERDICTS = ("reproduced", "not reproduced", "undecided")
+
+
+def _listed(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def gather(path: str | Path) -> Evidence:
+    """Return what a study's folder says; raises ``InputError`` for no study, no finished run or an unreadable file."""
+    store = Store(path)
+    study = store.study()
+    runs = store.runs()
+    for run in runs:
+        if run.state == "corrupt":
+            raise InputError(str(run.status["error"]))
+    done = [run for run in runs if run.state == "done"]
+    if not done:
+        raise InputError(
+            f"folder must hold at least one finished run, received {str(path)!r} with 0 of {len(runs)}: "
+            f"run {study['command']} first"
+        )
+    metrics = [curve["metric"] for curve in study["curves"]]
+    x = study["x"]["metric"]
+    axis = axis_of(x, done[0].metrics()[x].to_numpy(), curves=len(done) * max(1, len(metrics)))
+    once = {run.key: run for run in runs}
+    read = {key: _seen(run, study, axis, metrics) for key, run in once.items()}
+    seen = [replace(read[run.key], run=run) for run in runs]
+    figures = {cell["name"]: _figures(cell, seen, study["learner"]) for cell in study["cells"]}
+    verdicts = decide(study["claims"], figures, seed=SEED, smoke=bool(study["quick"]))
+    return Evidence(study=study, runs=seen, axis=axis, verdicts=verdicts)
+
+
+def _seen(run: Run, study: Mapping[str, Any], axis: Axis, metrics: list[str]) -> Seen:
+    if run.state != "done":
+        return Seen(run=run)
+    frame, arrays = run.metrics(), run.arrays()
+    columns = {name: frame[name].to_numpy() for name in frame.columns}
+    try:
+        figures = measures.measured(
+            study["learner"], measures.Data(metrics=columns, arrays=arrays, grid=study.get("grid"))
+        )
+        curves = {metric: binned(axis, columns, metric) for metric in metrics}
+    except KeyError as missing:
+        raise InputError(
+            f"the run in {str(run.folder)!r} must have {missing}, received a file without: run {study['command']} again"
+        ) from None
+    return Seen(run=run, figures=figures, curves=curves, arrays=arrays, certificate=run.certificate())
+
+
+def _figures(cell: Mapping[str, Any], runs: list[Seen], learner: str) -> dict[str, Figures]:
+    mine = [seen for seen in runs if seen.run.cell == cell["name"]]
+    done = [seen for seen in mine if seen.done]
+    return {
+        name: Figures(
+            values={seen.run.seed: seen.figures.get(name, math.nan) for seen in done}, planned=len(cell["runs"])
+        )
+        for name in measures.MEASURES[learner]
+    }

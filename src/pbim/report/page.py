@@ -1,0 +1,182 @@
+"""The page: one HTML file with everything in it, put together from a template, a style sheet, a script and the data."""
+
+import base64
+import io
+import json
+import math
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.report import tables
+from pbim.report.evidence import Evidence, Seen
+from pbim.report.heat import heat_maps, heat_table
+from pbim.report.markup import Html, join, number, plural, tag
+from pbim.report.verdict_table import MARKS, verdict_table
+
+GIFS = 2_500_000
+"""Most bytes of replays in a page; what does not fit is named."""
+
+
+def render(evidence: Evidence) -> str:
+    """Return the page."""
+    study = evidence.study
+    sections = [
+        _section("verdicts", "Verdicts on the paper's claims", verdict_table(evidence) if evidence.verdicts else None),
+        _section("curves", "Learning curves", tag("div", id="charts")),
+        _section("cells", _table_title(evidence), tables.cell_table(evidence)),
+        _section("policies", "What the agents learnt", tag("div", id="maps") if study.get("grid") else None),
+        _section("replays", "Agents at work", _replays(evidence)),
+        _section("certificates", "Did the shaping reward cancel?", tables.certificate_table(evidence)),
+        _section("sensitivity", "What the paper leaves open", _heat(evidence)),
+        _section("runs", "Every run", join((tables.csv_link(evidence), tables.run_table(evidence)))),
+        _section("provenance", "The same numbers again", tables.provenance(evidence)),
+    ]
+    shown = [(name, html) for name, html in sections if html]
+    links = join(tag("a", name.capitalize(), href=f"#{name}") for name, _ in shown)
+    here = files("pbim.report")
+    return Template(here.joinpath("page.html").read_text("utf-8")).substitute(
+        title=join((study["title"],)),
+        summary=join((study.get("summary") or "",)),
+        headline=join((evidence.headline,)),
+        tiles=_tiles(evidence),
+        banner=_banner(evidence),
+        links=links,
+        sections=join(html for _, html in shown),
+        style=here.joinpath("page.css").read_text("utf-8"),
+        script=here.joinpath("page.js").read_text("utf-8"),
+        data=json.dumps(_data(evidence), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    )
+
+
+def _section(name: str, title: str, content: Html | None) -> tuple[str, Html | None]:
+    return name, content and tag("section", tag("h2", title), content, id=name)
+
+
+def _table_title(evidence: Evidence) -> str:
+    return "The paper's table beside ours" if evidence.study.get("paper") else "Every cell"
+
+
+def _tiles(evidence: Evidence) -> Html:
+    """Return the figures that a reader takes away."""
+    counts = {name: sum(v.verdict == name for v in evidence.verdicts) for name in MARKS}
+    tiles = [(str(count), name, MARKS[name][1]) for name, count in counts.items() if evidence.verdicts]
+    tiles.append((f"{evidence.done} / {evidence.planned}", "runs finished", ""))
+    exact = {cell["name"] for cell, _ in evidence.cells() if cell.get("exact", True)}
+    found = {seen.run.key: seen.certificate for seen in evidence.runs if seen.run.cell in exact}
+    checked = [certificate for certificate in found.values() if certificate]
+    if checked:
+        worst = number(max(c["worst"] for c in checked), 2)
+        tiles.append(
+            (worst, f"worst residual in {sum(c['episodes'] for c in checked):,} episodes of exact conversions", "")
+        )
+    made = (tag("li", tag("b", figure), tag("span", text), class_=class_ or None) for figure, text, class_ in tiles)
+    return tag("ul", *made, class_="tiles")
+
+
+def _banner(evidence: Evidence) -> Html:
+    notes = []
+    if evidence.study["quick"]:
+        notes.append("Smoke size: far fewer seeds or steps than the study needs. No verdict here means anything yet.")
+    failed = len({seen.run.key for seen in evidence.runs if seen.run.state == "failed"})
+    left = evidence.planned - evidence.done - failed
+    if failed:
+        notes.append(f"{plural(failed, 'run')} failed; see Every run.")
+    if left:
+        notes.append(f"{plural(left, 'run')} not finished: {evidence.study['command']} continues.")
+    return join(tag("p", note, class_="banner", role="note") for note in notes)
+
+
+def _heat(evidence: Evidence) -> Html | None:
+    maps = heat_maps(evidence)
+    labels = evidence.statistics
+    return (
+        tag("div", *(heat_table(heat, labels[heat.statistic].label) for heat in maps), class_="grid") if maps else None
+    )
+
+
+def _replays(evidence: Evidence) -> Html | None:
+    """Return the stored pictures of agents, still until they are played."""
+    made, left, size = [], 0, 0
+    for cell, runs in evidence.cells():
+        for seen in runs:
+            if seen.replay is None:
+                continue
+            picture = seen.replay.read_bytes()
+            if size + len(picture) > GIFS:
+                left += 1
+                continue
+            size += len(picture)
+            made.append(_replay(f"{tables.full_label(evidence, cell)}, seed {seen.run.seed}", picture))
+    if not made:
+        return None
+    note = tag("p", f"{plural(left, 'more replay')} in the results folder: they would make this page large.")
+    return join((tag("div", *made, class_="grid"), note if left else None))
+
+
+def _replay(caption: str, picture: bytes) -> Html:
+    from PIL import Image
+
+    still = io.BytesIO()
+    with Image.open(io.BytesIO(picture)) as gif:
+        gif.convert("RGB").save(still, "PNG")
+    first, moving = (base64.b64encode(data).decode() for data in (still.getvalue(), picture))
+    image = (
+        f'<img alt="{join((caption,))}" src="data:image/png;base64,{first}" data-gif="data:image/gif;base64,{moving}">'
+    )
+    button = tag("button", "Play", type="button", class_="play", aria_pressed="false")
+    return tag("figure", Html(image), tag("figcaption", tag("strong", caption), button), class_="card replay")
+
+
+def _data(evidence: Evidence) -> dict[str, Any]:
+    """Return what the page's script draws: every seed's curve, and every seed's policy on a grid."""
+    study = evidence.study
+    return {
+        "x": {"label": study["x"]["label"], "values": _rounded(evidence.axis.middles)},
+        "groups": [
+            {"label": group["label"], "charts": [_chart(evidence, group["name"], curve) for curve in study["curves"]]}
+            for group in evidence.groups
+        ],
+        "grid": study.get("grid"),
+        "maps": [
+            {"label": tables.full_label(evidence, cell), "runs": [_policy(seen) for seen in runs if seen.done]}
+            for cell, runs in evidence.cells()
+            if study.get("grid") and any(seen.done for seen in runs)
+        ],
+    }
+
+
+def _chart(evidence: Evidence, group: str, curve: dict[str, Any]) -> dict[str, Any]:
+    series = [
+        {
+            "label": cell["label"],
+            "colour": evidence.colour(cell["label"]),
+            "seeds": [seen.run.seed for seen in runs if seen.done],
+            "values": [_rounded(seen.curves[curve["metric"]]) for seen in runs if seen.done],
+        }
+        for cell, runs in evidence.cells(group)
+        if any(seen.done for seen in runs)
+    ]
+    return {"metric": curve["metric"], "label": curve["label"], "better": curve.get("better"), "series": series}
+
+
+def _policy(seen: Seen) -> dict[str, Any]:
+    """Return a seed's greedy policy: value and best actions (as bits) of every state it has been in, and its path."""
+    q = seen.arrays["q"].astype(float)
+    best = q.max(axis=1, keepdims=True)
+    tied = q >= best - 1e-9 * (1 + abs(best))
+    visited = seen.arrays["visits"].sum(axis=1) > 0
+    return {
+        "seed": seen.run.seed,
+        "values": _rounded(np.where(visited, best[:, 0], np.nan)),
+        "moves": (tied * 2 ** np.arange(q.shape[1])).sum(axis=1).tolist(),
+        "path": seen.arrays["path"].tolist(),
+    }
+
+
+def _rounded(values: NDArray[Any]) -> list[float | None]:
+    """Return numbers with four digits, which is what a picture shows; None for NaN."""
+    return [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()]

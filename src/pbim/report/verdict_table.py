@@ -1,0 +1,144 @@
+"""The verdict table: each claim with the paper's figure, ours, the test, the rule and a picture of the interval."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pbim.report.claims import COMPARED, LEAST, NOT_REPRODUCED, REPRODUCED, SHARES, TESTED, UNDECIDED, Verdict
+from pbim.report.evidence import Evidence
+from pbim.report.markup import NOTHING, Html, join, number, plural, pvalue, span, table, tag
+
+MARKS = {REPRODUCED: ("✓", "yes"), NOT_REPRODUCED: ("✗", "no"), UNDECIDED: ("?", "open")}
+"""The verdicts: a mark for those who do not see the colour, and the colour's class."""
+_WIDTH, _HEIGHT = 150, 26
+
+
+def verdict_table(evidence: Evidence) -> Html:
+    """Return every claim of the study, decided."""
+    labels = {cell["name"]: _name(cell, evidence) for cell in evidence.study["cells"]}
+    rows = [
+        (
+            tag("td", badge(verdict), class_="verdict"),
+            tag("td", *_statement(verdict), class_="claim", id=f"claim-{verdict.claim['id']}"),
+            tag("td", verdict.claim.get("paper") or NOTHING, class_="paper", data_label="Paper"),
+            tag("td", *_ours(verdict, labels), class_="ours", data_label="Ours"),
+            tag("td", *_support(verdict), class_="support", data_label="Evidence"),
+        )
+        for verdict in evidence.verdicts
+    ]
+    head = ("Verdict", "Claim", "Paper", "Ours, with 95% interval", "Evidence")
+    return table(head, rows, caption="Claims of the paper, each decided by its own rule", class_="verdicts")
+
+
+def _name(cell: Mapping[str, Any], evidence: Evidence) -> str:
+    groups = {group["name"]: group["label"] for group in evidence.groups if len(evidence.groups) > 1}
+    where = groups.get(cell.get("group", ""))
+    return f"{cell['label']} ({where})" if where else str(cell["label"])
+
+
+def badge(verdict: Verdict) -> Html:
+    """Return the verdict as a mark and a word."""
+    mark, class_ = MARKS[verdict.verdict]
+    smoke = tag("span", "smoke size", class_="smoke") if verdict.smoke else None
+    return join(
+        (tag("span", tag("b", mark, aria_hidden="true"), f" {verdict.verdict}", class_=f"badge {class_}"), smoke)
+    )
+
+
+def _statement(verdict: Verdict) -> tuple[Any, ...]:
+    claim = verdict.claim
+    return (
+        tag("strong", claim["statement"]),
+        tag("span", claim["source"], class_="source") if claim.get("source") else None,
+        tag("details", tag("summary", "Rule"), claim["rule"], class_="rule") if claim.get("rule") else None,
+    )
+
+
+def ours(verdict: Verdict) -> str:
+    """Return our figure with its interval as text: a share of seeds, a difference of means or a mean."""
+    if not math.isfinite(verdict.figure):
+        shown = [number(mean) for mean in verdict.means if math.isfinite(mean)]
+        return " against ".join(shown) or NOTHING
+    if verdict.claim["kind"] in SHARES:
+        hits = round(verdict.figure * verdict.n[0])
+        ends = " to ".join(f"{100 * end:.0f}%" for end in verdict.interval)
+        return f"{hits} of {plural(verdict.n[0], 'seed')} ({ends})"
+    return f"{number(verdict.figure)} {span(*verdict.interval)}"
+
+
+def row(verdict: Verdict) -> dict[str, Any]:
+    """Return a decided claim as one flat row: for a terminal, or as JSON."""
+    found = verdict.to_dict()
+    return {**found.pop("claim"), **found, "ours": ours(verdict)}
+
+
+def _ours(verdict: Verdict, labels: Mapping[str, str]) -> tuple[Any, ...]:
+    if not math.isfinite(verdict.figure) or verdict.claim["kind"] not in COMPARED:
+        return (ours(verdict), forest(verdict))
+    pair = [labels.get(verdict.claim[name], verdict.claim[name]) for name in ("cell", "other")]
+    means = " against ".join(f"{number(mean)} ({name})" for mean, name in zip(verdict.means, pair, strict=True))
+    return (ours(verdict), forest(verdict), tag("small", f"difference: {means}"))
+
+
+def _support(verdict: Verdict) -> tuple[Any, ...]:
+    kind = verdict.claim["kind"]
+    counts = " and ".join(map(str, dict.fromkeys(verdict.n))) or "0"
+    lines = [f"n = {counts} {'a cell' if len(verdict.n) == 2 and len(set(verdict.n)) == 1 else ''}".strip()]
+    if kind in TESTED and math.isfinite(verdict.corrected):
+        lines += [f"Welch p {_is(verdict.p)}", f"Holm p {_is(verdict.corrected)}"]
+    elif kind in COMPARED and math.isfinite(verdict.p):
+        lines.append(f"Welch p {_is(verdict.p)}")
+    if math.isfinite(verdict.permutation):
+        lines.append(f"permutation p {_is(verdict.permutation)}")
+        lines.append(f"greater in {100 * verdict.improvement:.0f}% of seed pairs")
+    if verdict.verdict == UNDECIDED and min(verdict.n) >= LEAST:
+        lines.append(_would_decide(verdict))
+    return tuple(tag("span", line, class_="line") for line in (*lines, verdict.note) if line)
+
+
+def _is(value: float) -> str:
+    shown = pvalue(value)
+    return shown if shown.startswith("<") else f"= {shown}"
+
+
+def _would_decide(verdict: Verdict) -> str:
+    if verdict.seeds is None:
+        return "no number of seeds would decide at this difference"
+    return f"about {verdict.seeds:,} seeds a cell would decide"
+
+
+def forest(verdict: Verdict) -> Html | None:
+    """Return the interval as a small picture: our figure, its interval, what it is held against and the margin."""
+    claim = verdict.claim
+    target, margin = _target(claim), claim.get("margin") or 0.0
+    marks = [*verdict.interval, verdict.figure, target - margin, target + margin]
+    if claim["kind"] in SHARES:
+        marks = [0.0, 1.0]
+    low, high = min(marks), max(marks)
+    if not all(map(math.isfinite, (low, high, verdict.figure))) or low == high:
+        return None
+
+    def x(value: float) -> float:
+        return round(8 + (_WIDTH - 16) * (value - low) / (high - low), 1)
+
+    left, right, middle = x(verdict.interval.low), x(verdict.interval.high), _HEIGHT / 2
+    zone = {"x": x(target - margin), "width": round(x(target + margin) - x(target - margin), 1)}
+    return tag(
+        "svg",
+        tag("rect", class_="zone", y=4, height=18, **zone) if margin and claim["kind"] not in SHARES else None,
+        tag("line", class_="target", x1=x(target), x2=x(target), y1=2, y2=_HEIGHT - 2),
+        tag("line", class_="range", x1=left, x2=right, y1=middle, y2=middle),
+        tag("circle", class_="point", cx=x(verdict.figure), cy=middle, r=4),
+        class_=f"forest {MARKS[verdict.verdict][1]}",
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        height=_HEIGHT,
+        role="img",
+        aria_label=f"{number(verdict.figure)}, interval {span(*verdict.interval)}, held against {number(target)}",
+    )
+
+
+def _target(claim: Mapping[str, Any]) -> float:
+    if claim["kind"] in SHARES:
+        return 0.5
+    return float(claim["value"]) if claim["kind"] == "estimate" else 0.0
