@@ -22,7 +22,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## reproduce the paper's cliff walk: 40 runs, verdicts, report (about a minute)
 	@$(BIN)/pbim reproduce cliff
 
-test: $(STAMP) ## run the tests
+test: $(STAMP) ## run the tests (installs chromium for the browser tests where it is missing)
+	@scripts/install-browser
 	@$(BIN)/python -m pytest -n $(WORKERS)
 
 learning: $(STAMP) ## train agents until they have learnt (minutes)
