@@ -89,3 +89,20 @@ def test_every_layout_can_be_solved_within_the_limit(size: int) -> None:
     steps = optimal_steps(env, states)
     assert steps.min() >= 4
     assert steps.max() < env.max_steps / 5
+
+
+def every_layout(size: int) -> DoorKeyState:
+    """Every layout that ``reset`` can draw."""
+    rows = []
+    for wall in range(2, size - 2):
+        room = [y * size + x for y in range(1, size - 1) for x in range(1, wall)]
+        objects = [(agent, heading, key) for agent in room for heading in range(4) for key in room if key != agent]
+        rows += [(*one, y * size + wall, 2, 0) for y in range(1, size - 2) for one in objects]
+    return DoorKeyState(*(np.array(field, np.int32) for field in zip(*rows, strict=True)))
+
+
+@pytest.mark.parametrize("size", [5, 6, 8, 16])
+def test_the_closed_form_equals_the_search_on_every_layout(size: int) -> None:
+    env = DoorKey(size=size)
+    states = every_layout(size) if size < 16 else jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2000))[0]
+    np.testing.assert_array_equal(jax.jit(jax.vmap(env.optimal_length))(states), optimal_steps(env, states))

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pbim.agents import _bonus
+from pbim.agents._correct import Adops
 from pbim.agents._minibatches import Cuts
 from pbim.agents._networks import Init, Memory, Network
 from pbim.envs import Environment
@@ -18,15 +20,16 @@ class PPO:
     ``intrinsic_scale`` and converted by ``shaping``. ``truncation="bootstrap"`` adds the value of the final
     observation where the time limit cut an episode; F' is settled there all the same unless ``settle_truncated`` is
     off. ``critics="separate"`` learns the values of R and of F' apart (with ``intrinsic_gamma`` for the latter): with
-    it the bootstrap reads the critic of R alone, so that settlement and bootstrap do not mix.
-    ``settlement="rollout"`` settles only the part of an episode inside each rollout, centred by that rollout's own
-    mean: it does not cancel and promises nothing.
+    it the bootstrap reads the critic of R alone, so that settlement and bootstrap do not mix. ``correction`` (ADOPS,
+    ADOPES) changes what ``shaping`` emitted by what these two critics say. ``settlement="rollout"`` settles only the
+    part of an episode inside each rollout, centred by that rollout's own mean: it does not cancel, promises nothing.
     """
 
     env: Environment[Any]
     intrinsic: Any = None
     intrinsic_scale: float = 1.0
     shaping: Shaping = field(default_factory=NoBonus)
+    correction: Adops | None = None
     gamma: float = 0.99
     intrinsic_gamma: float | None = None
     truncation: Literal["end", "bootstrap"] = "end"
@@ -71,18 +74,29 @@ class PPO:
             raise InputError(f"gamma must be in (0, 1], received {self.gamma}: 0.99 is usual")
         if self.intrinsic_gamma is not None and self.critics == "joint":
             raise InputError("intrinsic_gamma needs a critic of its own: pass critics='separate', or leave it out")
+        if self.correction is not None and (self.critics == "joint" or self.bonus_gamma != self.gamma):
+            raise InputError(
+                "correction needs critics of R and F' that share one gamma: pass critics='separate' and leave "
+                "intrinsic_gamma out"
+            )
         converted = getattr(self.shaping, "gamma", None)
         if converted is not None and float(converted) != self.bonus_gamma:
             raise InputError(
                 f"shaping.gamma must be the discount F' is learnt with, {self.bonus_gamma}, received {converted}: "
                 f"cancellation holds for that one only; pass gamma={self.bonus_gamma} to {type(self.shaping).__name__}"
             )
-        self.shaping.check_horizon(self.env.max_steps)
+        if self.env.max_steps:
+            self.shaping.check_horizon(self.env.max_steps)
 
     @property
     def bonus_gamma(self) -> float:
         """The discount of F'."""
         return self.gamma if self.intrinsic_gamma is None else self.intrinsic_gamma
+
+    @property
+    def pays_stepwise(self) -> bool:
+        """Whether the bonus learns at every step, not at the end of a rollout."""
+        return self.intrinsic is not None and (self.bonus_learns == "step" or _bonus.is_stepwise(self.intrinsic))
 
     @property
     def frames(self) -> int:

@@ -1,6 +1,6 @@
 """What whole episodes added up to, counted while they run."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,16 +8,24 @@ from jax import Array
 
 
 class Running(NamedTuple):
-    """Sums over the running episode of each environment, (num_envs,): steps, and returns of R, F and F'."""
+    """Sums over the running episode of each environment, (num_envs,): steps, and returns of R, F and F'.
+
+    ``optimal`` (num_envs,) is the length of the shortest way to the goal from where the episode started, None in an
+    environment that does not know it.
+    """
 
     length: Array
     extrinsic: Array
     intrinsic: Array
     shaping: Array
+    optimal: Array | None
 
 
 class Finished(NamedTuple):
-    """Sums over the episodes that ended in a rollout, (): how many, how they ended, steps and undiscounted returns."""
+    """Sums over the episodes that ended in a rollout, (): how many, how they ended, steps and undiscounted returns.
+
+    ``gap`` sums (length - optimal) over the episodes that terminated; NaN where the optimum is not known.
+    """
 
     episodes: Array
     terminated: Array
@@ -26,28 +34,54 @@ class Finished(NamedTuple):
     extrinsic: Array
     intrinsic: Array
     shaping: Array
+    gap: Array
 
 
-def start(num_envs: int) -> Running:
+def optimal_length(env: Any, state: Any) -> Array | None:
+    """Return the shortest possible lengths of episodes that start in states (...), None if ``env`` does not know."""
+    if not hasattr(env, "optimal_length"):
+        return None
+    shape = jax.tree.leaves(state)[0].shape
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[len(shape) :]), state)
+    return jax.vmap(env.optimal_length)(flat).reshape(shape).astype(jnp.float32)
+
+
+def start(num_envs: int, optimal: Array | None = None) -> Running:
     """Return empty sums."""
     zero = jnp.zeros(num_envs)
-    return Running(zero, zero, zero, zero)
+    return Running(zero, zero, zero, zero, optimal)
 
 
 def count(
-    running: Running, extrinsic: Array, intrinsic: Array, shaping: Array, terminated: Array, truncated: Array
+    running: Running,
+    terms: tuple[Array, Array, Array],
+    terminated: Array,
+    truncated: Array,
+    following: Array | None = None,
 ) -> tuple[Running, Finished]:
-    """Add a rollout (T, num_envs) to the running sums; return them and the totals of the episodes that ended."""
+    """Add a rollout's (R, F, F'), each (T, num_envs), to the running sums; return them and the finished totals.
+
+    ``following`` (T, num_envs) holds the optimal lengths of the states after each step: read where an episode ended.
+    """
     ended = terminated | truncated
-    terms = jnp.stack([jnp.ones_like(extrinsic), extrinsic, intrinsic, shaping], axis=1)
+    rows = jnp.stack([jnp.ones_like(terms[0]), *terms], axis=1)
+    unknown = jnp.full_like(rows[:, 0], jnp.nan)
+    optimal = unknown[0] if running.optimal is None else running.optimal
 
-    def body(carry: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-        sums, total = carry
-        term, over = row
+    def body(carry: tuple[Array, Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array, Array], Array]:
+        sums, total, optimal = carry
+        term, over, reached, fresh = row
         sums = sums + term
-        return (jnp.where(over, 0, sums), total + jnp.where(over, sums, 0)), None
+        gap = jnp.where(reached, sums[0] - optimal, 0)
+        return (jnp.where(over, 0, sums), total + jnp.where(over, sums, 0), jnp.where(over, fresh, optimal)), gap
 
-    first = jnp.stack(running)
-    (sums, total), _ = jax.lax.scan(body, (first, jnp.zeros_like(first)), (terms, ended), unroll=8)
-    finished = Finished(jnp.sum(ended), jnp.sum(terminated), jnp.sum(truncated & ~terminated), *jnp.sum(total, axis=1))
-    return Running(*sums), finished
+    first = jnp.stack(running[:4])
+    after = unknown if following is None else following
+    (sums, total, optimal), gaps = jax.lax.scan(
+        body, (first, jnp.zeros_like(first), optimal), (rows, ended, terminated, after), unroll=8
+    )
+    totals = jnp.sum(total, axis=1)
+    finished = Finished(
+        jnp.sum(ended), jnp.sum(terminated), jnp.sum(truncated & ~terminated), *totals, gap=jnp.sum(gaps)
+    )
+    return Running(*sums, None if running.optimal is None else optimal), finished

@@ -27,6 +27,7 @@ class Steps(NamedTuple):
 
     ``rows`` (T, places, num_envs, K), ``memory`` (T, rows, num_envs) before each step and not yet masked, ``core``
     (T, rows, num_envs) and ``logits`` (T, num_actions, num_envs). ``transition`` is None where no bonus waits for it.
+    ``following``: the states gone on from, None in environments that do not know their optimal lengths.
     """
 
     rows: Array
@@ -41,6 +42,7 @@ class Steps(NamedTuple):
     bonus: Array
     final_rows: Array | None
     transition: Transition | None
+    following: Any = None
 
 
 def reset(env: Environment[Any], network: Network, bonus: Any, num_envs: int, key: Array) -> World:
@@ -107,6 +109,7 @@ def collect(
             paid,
             network.prepare(step.obs) if keep_final else None,
             None if stepwise or bonus is None else transition,
+            out.state if hasattr(env, "optimal_length") else None,
         )
 
     return jax.lax.scan(body, world, (noise, jax.random.split(env_key, num_steps)))

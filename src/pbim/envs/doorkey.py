@@ -12,6 +12,7 @@ import numpy as np
 
 from pbim.envs import _view
 from pbim.envs._layout import CARRIED, CLOSED, LOCKED, OPEN, DoorKeyState, sample_layout
+from pbim.envs._shortest import shortest
 from pbim.envs.protocol import Timestep
 from pbim.errors import InputError
 
@@ -78,6 +79,10 @@ class DoorKey:
     def count_key(self, state: DoorKeyState) -> jax.Array:
         """Index () of (x, y, carrying key), what the paper's count bonus counts."""
         return 2 * state.agent + (state.key == CARRIED)
+
+    def optimal_length(self, state: DoorKeyState) -> jax.Array:
+        """Return the fewest steps () to the goal from a state that ``reset`` returned; a closed form, for any loop."""
+        return shortest(state, self.size)
 
     def reset(self, key: jax.Array) -> tuple[DoorKeyState, jax.Array]:
         """Draw a layout and look at it."""
