@@ -120,6 +120,28 @@ def test_advice_is_chosen_by():
     assert faded[:, 3].sum() == 4
 
 
+def test_look_ahead_advice_is_the_run_that_starts_from_the_advice():
+    """Wiewiora et al. 2003: Q with advice Phi, plus Phi, is at every step the table of a plain run begun at Phi."""
+    phi = np.random.default_rng(0).normal(size=(15, 4)).astype(np.float32)
+    advised = QLearning(
+        env=ENV,
+        episodes=60,
+        gamma=0.9,
+        epsilon_decay=0.01,
+        shaping=pbim.LookAhead(gamma=0.9),
+        advice=tuple(map(tuple, phi.tolist())),
+    )
+    keys = jax.random.split(jax.random.key(2), 3)
+    result = train(advised, keys)
+    plainly = QLearning(env=ENV, episodes=60, gamma=0.9, epsilon_decay=0.01)
+    begun = jax.vmap(lambda key: q_learning.init(plainly, key)._replace(q=jnp.asarray(phi)))(keys)
+    expected = q_learning._finished(plainly, begun)
+    np.testing.assert_array_equal(result.lengths, expected.lengths)
+    np.testing.assert_array_equal(result.visits, expected.visits)
+    np.testing.assert_allclose(result.q + phi, expected.q, rtol=1e-3, atol=1e-3)
+    assert not np.allclose(result.q, train(plainly, keys).q, atol=0.1)
+
+
 def test_bad_settings_are_named():
     with pytest.raises(InputError, match="num_states"):
         QLearning(env=DoorKey(size=5))
@@ -127,8 +149,13 @@ def test_bad_settings_are_named():
         QLearning(env=ENV, episodes=0)
     with pytest.raises(InputError, match=r"shaping\.gamma"):
         QLearning(env=ENV, shaping=pbim.PBIM(gamma=0.5))
+    ahead = {"env": ENV, "shaping": pbim.LookAhead(gamma=0.99), "advice": ((0.0,) * 4,) * 15}
     with pytest.raises(InputError, match="advice"):
-        QLearning(env=ENV, shaping=pbim.LookAhead(gamma=0.99))
+        QLearning(**(ahead | {"advice": None}))
+    with pytest.raises(InputError, match="leave intrinsic out"):
+        QLearning(**ahead, intrinsic=EpisodicCount())
+    with pytest.raises(InputError, match="truncation"):
+        QLearning(**ahead, truncation="bootstrap")
 
 
 def test_random_numbers_come_in_chunks():

@@ -30,8 +30,10 @@ class QLearning:
     ``intrinsic`` is a bonus of ``pbim.intrinsic`` (learning ones train at every step), multiplied by
     ``intrinsic_scale`` and converted by ``shaping``. ``advice`` (num_states, num_actions), a nested tuple, is what
     look-ahead advice and PIES choose actions by: Q + advice, the latter fading with its coefficient (Wiewiora et al.
-    2003; Behboudian et al. 2022). ``truncation="end"`` sets the target at a time limit to the reward alone,
-    ``"bootstrap"`` to the usual one; F' is settled at either.
+    2003; Behboudian et al. 2022). With ``shaping=LookAhead(...)`` the advice is paid as well, F' = gamma * Phi(s', a')
+    - Phi(s, a), where a' is the action of the learning rule, the best by Q + Phi: the run is the one that an unshaped
+    learner with the table Q + Phi would have, and its residual, off policy, need not be 0. ``truncation="end"`` sets
+    the target at a time limit to the reward alone, ``"bootstrap"`` to the usual one; F' is settled at either.
     """
 
     env: Environment[Any]
@@ -66,6 +68,10 @@ class QLearning:
             )
         if isinstance(self.shaping, LookAhead) and self.advice is None:
             raise InputError("shaping LookAhead needs advice, Phi(s, a): without it the optimal policy is lost")
+        if isinstance(self.shaping, LookAhead) and self.intrinsic is not None:
+            raise InputError("shaping LookAhead pays advice, not a bonus: leave intrinsic out")
+        if isinstance(self.shaping, LookAhead) and self.truncation == "bootstrap":
+            raise InputError("shaping LookAhead settles at a time limit: pass truncation='end'")
         shape = (self.num_states, self.env.num_actions)
         if self.advice is not None and jnp.shape(jnp.asarray(self.advice)) != shape:
             raise InputError(f"advice must have shape {shape}, received {jnp.shape(jnp.asarray(self.advice))}")
@@ -212,10 +218,11 @@ def step(config: QLearning, run: Run, draws: Draws) -> Run:
     action = choose(config, run, draws)
     out = config.env.step(draws.step, run.state, action)
     ended = out.terminated | out.truncated
-    bonus, shaping, certificate, shaped = _rewarded(config, run, action, out, active)
+    best = jnp.argmax(_preferences(config, run, out.obs) if _looks_ahead(config) else run.q[out.obs])
+    bonus, shaping, certificate, shaped = _rewarded(config, run, action, out, active, best)
 
     known = out.terminated | (out.truncated & (config.truncation == "end"))
-    target = out.reward + shaped + config.gamma * jnp.where(known, 0, jnp.max(run.q[out.obs]))
+    target = out.reward + shaped + config.gamma * jnp.where(known, 0, run.q[out.obs, best])
     error = target - run.q[run.obs, action]
     extrinsic, length = run.extrinsic + out.reward, run.length + 1
     fresh, first = config.env.reset(draws.reset)
@@ -242,17 +249,29 @@ def step(config: QLearning, run: Run, draws: Draws) -> Run:
 
 def choose(config: QLearning, run: Run, draws: Draws) -> Array:
     """Return an epsilon-greedy action (); the first of equal values, chosen by Q plus advice where there is any."""
-    values = run.q[run.obs]
-    if config.advice is not None:
-        advice = jnp.asarray(config.advice)[run.obs]
-        if isinstance(config.shaping, PIES):
-            advice = advice * config.shaping.coefficient(run.steps.astype(jnp.float32))
-        values = advised_values(values, advice)
     anything = jnp.floor(draws.choice * config.env.num_actions).astype(jnp.int32)
-    return jnp.where(draws.explore < config.epsilon(run.episode), anything, jnp.argmax(values))
+    greedy = jnp.argmax(_preferences(config, run, run.obs))
+    return jnp.where(draws.explore < config.epsilon(run.episode), anything, greedy)
 
 
-def _rewarded(config: QLearning, run: Run, action: Array, out: Any, active: Array) -> tuple[Any, Any, Any, Array]:
+def _preferences(config: QLearning, run: Run, obs: Array) -> Array:
+    """Return what actions are chosen by in a state, (num_actions,)."""
+    if config.advice is None:
+        return run.q[obs]
+    advice = jnp.asarray(config.advice)[obs]
+    if isinstance(config.shaping, PIES):
+        advice = advice * config.shaping.coefficient(run.steps.astype(jnp.float32))
+    values: Array = advised_values(run.q[obs], advice)
+    return values
+
+
+def _looks_ahead(config: QLearning) -> bool:
+    return isinstance(config.shaping, LookAhead)
+
+
+def _rewarded(
+    config: QLearning, run: Run, action: Array, out: Any, active: Array, best: Array
+) -> tuple[Any, Any, Any, Array]:
     """Return the bonus, conversion and certificate after this step, and its F' (); nothing moves unless active."""
     terminated, truncated = out.terminated[None], out.truncated[None]
     valid = active[None]
@@ -263,6 +282,11 @@ def _rewarded(config: QLearning, run: Run, action: Array, out: Any, active: Arra
         paid = config.intrinsic_scale * config.intrinsic.reward_fn(state, transition)
         state = config.intrinsic.update_fn(state, transition)
     ended = terminated | truncated
-    shaping, shaped = config.shaping.step(run.shaping, paid, ended, valid=valid)
+    before, extra = run.shaping, {}
+    if _looks_ahead(config):  # every pair starts anew: an explored action is not the one that was looked ahead to
+        advice = jnp.asarray(config.advice)
+        before, extra = config.shaping.init(1, like=paid), {"start": advice[run.obs, action][None]}
+        paid = advice[out.obs, best][None]
+    shaping, shaped = config.shaping.step(before, paid, ended, valid=valid, **extra)
     certificate = Certificate(gamma=config.gamma).update(run.certificate, shaped, ended, valid=valid)
     return state, shaping, certificate, shaped[0]
