@@ -39,6 +39,7 @@ _BENCHMARKS = {
 _EXTRAS = {
     **dict.fromkeys(("jax", "equinox", "optax"), "jax"),
     "gymnasium": "gymnasium",
+    "imageio_ffmpeg": "video",
     "matplotlib": "plot",
     "minigrid": "envs",
     "polars": "results",

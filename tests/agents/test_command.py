@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pbim.agents import checkpoint
-from pbim.agents.command import CHECKPOINT, METRICS, Train, Watch
+from pbim.agents._correct import Adops
+from pbim.agents.command import CHECKPOINT, METRICS, Train, Watch, config_of
 from pbim.errors import InputError
 
 QUICK = Train(
@@ -22,6 +23,7 @@ QUICK = Train(
     frames=64,
     chunk=1,
     checkpoint_every=2,
+    evaluate_every=0,
 )
 
 
@@ -54,8 +56,42 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path, capsys):
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     rows = [json.loads(line) for line in (parts.out / METRICS).read_text().splitlines()]
     assert [row["frames"] for row in rows] == [16, 32, 48, 64]
+    assert last["peak_memory_mib"] > 100
     assert last["frames"] == 64
     assert np.isfinite(last["entropy"])
+
+
+def test_evaluation_is_written_and_does_not_touch_training(tmp_path):
+    plain, watched = (replace(QUICK, out=tmp_path / name) for name in ("plain", "watched"))
+    watched = replace(watched, evaluate_every=3, evaluation_episodes=2)
+    assert plain.run() == watched.run() == 0
+    assert weights(plain.out) == weights(watched.out)
+    rows = [json.loads(line) for line in (watched.out / METRICS).read_text().splitlines()]
+    assert [row["frames"] for row in rows if "evaluation_return" in row] == [48, 64]
+    assert rows[-1]["evaluation_length"] <= 50
+
+
+def test_adops_and_adopes_come_with_two_critics():
+    adops, adopes = (config_of(replace(QUICK, shaping=name, decay_steps=99)) for name in ("adops", "adopes"))
+    assert adops.critics == adopes.critics == "separate"
+    assert (adops.correction, adopes.correction) == (Adops(), Adops(rise_frames=99))
+    assert config_of(QUICK).correction is None
+
+
+def test_control_c_while_a_chunk_is_computed_keeps_that_chunk(tmp_path, monkeypatch):
+    import jax
+
+    original = jax.device_get
+
+    def interrupted(metrics):
+        monkeypatch.setattr(jax, "device_get", original)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jax, "device_get", interrupted)
+    stopped = replace(QUICK, out=tmp_path / "stopped")
+    assert stopped.run() == 130
+    assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 16
+    assert json.loads((stopped.out / METRICS).read_text())["frames"] == 16
 
 
 def test_control_c_leaves_a_checkpoint(tmp_path, monkeypatch):
@@ -86,6 +122,8 @@ def test_control_c_leaves_a_checkpoint(tmp_path, monkeypatch):
         ({"intrinsic": "none"}, "no bonus to convert"),
         ({"resume": True}, "has no checkpoint"),
         ({"chunk": 0}, "chunk"),
+        ({"evaluate_every": -1}, "evaluate_every"),
+        ({"evaluation_episodes": 0}, "evaluation_episodes"),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path, changes, message):

@@ -2,8 +2,9 @@
 
 import jax
 import numpy as np
+import pytest
 
-from pbim.agents.evaluate import evaluate
+from pbim.agents.evaluate import Evaluation, evaluate
 from pbim.agents.ppo import PPO
 from pbim.envs import CliffWalk
 
@@ -17,3 +18,13 @@ def test_the_same_layouts_every_time():
     ended_well = np.asarray(one.terminated)
     assert (np.asarray(one.lengths)[~ended_well] == 9).all()
     assert (np.asarray(one.returns)[~ended_well] == -9).all()
+    assert one.summary()["evaluation_return"] == np.mean(one.returns)
+    assert one.summary()["evaluation_gap"] is None
+
+
+def test_the_gap_is_over_the_episodes_that_reached_the_goal():
+    found = Evaluation(
+        np.zeros(3), np.array([10.0, 640.0, 14.0]), np.array([True, False, True]), np.array([8.0, 9, 10])
+    )
+    assert found.summary()["evaluation_gap"] == 3
+    assert found.summary()["evaluation_goals"] == pytest.approx(2 / 3)

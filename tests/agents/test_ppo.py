@@ -8,6 +8,7 @@ import torch
 
 import pbim
 from pbim.agents import _learn, checkpoint, ppo
+from pbim.agents._correct import Adops
 from pbim.agents._learn import Minibatch
 from pbim.envs import CliffWalk, DoorKey
 from pbim.errors import InputError
@@ -146,12 +147,14 @@ def test_seeds_are_a_vmap():
         {"critics": "separate", "truncation": "bootstrap"},
         {"epochs": 3, "normalize_advantages": True, "learning_rate_schedule": "linear", "init_scheme": "orthogonal"},
         {"settle_truncated": False},
+        {"critics": "separate", "shaping": pbim.Raw(), "correction": Adops(rise_frames=100)},
     ],
 )
 def test_every_choice_trains(changes):
     carry, metrics = ppo.train(counting(**changes), jax.random.key(0))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(carry.learner.params))
     assert np.isfinite(metrics.policy_loss).all()
+    assert np.isnan(metrics.gap).all() or "env" in changes
 
 
 def test_finished_episodes_cancel():

@@ -29,10 +29,19 @@ def convert(config: PPO, state: Any, bonus: Array, terminated: Array, truncated:
     def body(state: Any, row: tuple[Array, Array, Array]) -> tuple[Any, Array]:
         paid, over, cut = row
         state, shaped = config.shaping.step(state, paid, over)
-
-        def forget(new: Array, old: Array) -> Array:
-            return jnp.where(cut, new, old) if new.ndim and new.shape[-1] == cut.shape[0] else old
-
-        return jax.tree.map(forget, empty, state), shaped
+        return _forgotten(empty, state, cut), shaped
 
     return jax.lax.scan(body, state, (bonus, terminated, truncated & ~terminated))
+
+
+def abandoned(config: PPO, state: Any) -> Any:
+    """Return the conversion's state with every running episode dropped unsettled; statistics shared by all stay."""
+    fresh = config.shaping.init(config.num_envs, like=jnp.zeros(0))
+    return _forgotten(fresh, state, jnp.ones(config.num_envs, bool))
+
+
+def _forgotten(fresh: Any, state: Any, where: Array) -> Any:
+    def leaf(new: Array, old: Array) -> Array:
+        return jnp.where(where, new, old) if new.ndim and new.shape[-1] == where.shape[0] else old
+
+    return jax.tree.map(leaf, fresh, state)

@@ -37,7 +37,7 @@ class Adops:
         ``next_value`` is what the learner expects after each step, 0 at an end without bootstrap; ``seen`` (T, 1) are
         the frames before each step.
         """
-        return adopes(
+        corrected: Array = adopes(
             bonus,
             reward,
             extrinsic_value=value[0],
@@ -49,3 +49,4 @@ class Adops:
             coefficient=self.coefficient(seen),
             epsilon=self.epsilon,
         )
+        return corrected

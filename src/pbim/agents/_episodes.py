@@ -43,7 +43,8 @@ def optimal_length(env: Any, state: Any) -> Array | None:
         return None
     shape = jax.tree.leaves(state)[0].shape
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[len(shape) :]), state)
-    return jax.vmap(env.optimal_length)(flat).reshape(shape).astype(jnp.float32)
+    lengths: Array = jax.vmap(env.optimal_length)(flat)
+    return lengths.reshape(shape).astype(jnp.float32)
 
 
 def start(num_envs: int, optimal: Array | None = None) -> Running:
@@ -80,8 +81,8 @@ def count(
     (sums, total, optimal), gaps = jax.lax.scan(
         body, (first, jnp.zeros_like(first), optimal), (rows, ended, terminated, after), unroll=8
     )
-    totals = jnp.sum(total, axis=1)
-    finished = Finished(
-        jnp.sum(ended), jnp.sum(terminated), jnp.sum(truncated & ~terminated), *totals, gap=jnp.sum(gaps)
-    )
-    return Running(*sums, None if running.optimal is None else optimal), finished
+    ends = (jnp.sum(ended), jnp.sum(terminated), jnp.sum(truncated & ~terminated))
+    length, extrinsic, intrinsic, shaping = jnp.sum(total, axis=1)
+    finished = Finished(*ends, length, extrinsic, intrinsic, shaping, jnp.sum(gaps))
+    following_optimal = None if running.optimal is None else optimal
+    return Running(sums[0], sums[1], sums[2], sums[3], following_optimal), finished

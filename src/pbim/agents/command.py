@@ -1,8 +1,6 @@
 """The commands ``pbim train`` and ``pbim watch``: arguments as data, and ``run() -> exit code``."""
 
 import json
-import math
-import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,9 +8,10 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from pbim.agents._compiled import keep_compiled as _keep_compiled
-from pbim.errors import InputError
+from pbim.errors import InputError, choose
 
 CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
+VIDEOS = (".gif", ".mp4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +22,17 @@ class Train:
     """
 
     env: Annotated[str, tyro.conf.Positional] = "DoorKey-8x8"
-    """CliffWalk, CliffWalkLong, DoorKey-5x5, -6x6, -8x8, -16x16, or gymnax:ID, navix:ID, xminigrid:ID."""
+    """CliffWalk, CliffWalkLong, DoorKey-5x5, -6x6, -8x8, -16x16, gymnax:ID, navix:ID, xminigrid:ID (all compiled), or
+    any Gymnasium id with discrete actions (stepped on the host; gymnasium:ID steps one of ours there too)."""
     intrinsic: str = "none"
-    """The bonus: none, count, lifetime-count, rnd or icm."""
+    """The bonus: none, count, lifetime-count, rnd or icm. On the host, counts are of info["count_key"] if the
+    environment reports it, else of hashed observations, real numbers rounded to one decimal."""
     alpha: float = 0.025
     """The bonus coefficient."""
     intrinsic_learning_rate: float = 1e-3
     """The learning rate of rnd and icm."""
     shaping: str = "none"
-    """The conversion: pbim, grm, geometric, pies, raw or none."""
+    """The conversion: pbim, grm, geometric, pies, adops, adopes (both with two critics), raw or none."""
     rate: float = 0.02
     """The share of the ledger that geometric repays each step."""
     delay: int = 1
@@ -39,7 +40,7 @@ class Train:
     normalize: bool = True
     """Centre the bonus by its running mean before it is converted."""
     decay_steps: int = 1_000_000
-    """After how many frames pies has faded out."""
+    """After how many frames pies has faded out, or adopes corrects fully."""
     gamma: float = 0.99
     """The discount of the learner and of the conversion."""
     frames: int = 10_000_000
@@ -57,11 +58,16 @@ class Train:
     out: Path = Path("out/train")
     """The folder of the run: checkpoint, settings, metrics (one JSON object a line)."""
     resume: bool = False
-    """Continue the run in --out, bit for bit."""
+    """Continue the run in --out, bit for bit; environments on the host begin new episodes."""
     chunk: int = 8
     """Updates between two lines of progress."""
     checkpoint_every: int = 100
     """Updates between two checkpoints."""
+    evaluate_every: int = 200
+    """Updates between two greedy evaluations on held-out layouts, by extrinsic reward alone; the last is at the end.
+    0: none."""
+    evaluation_episodes: int = 64
+    """Episodes of an evaluation."""
     json: bool = False
     """Print the last metrics as one JSON object."""
 
@@ -71,20 +77,21 @@ class Train:
 
     def settings(self) -> str:
         """Return what a resumed run must share with the one that was started, as JSON."""
-        free = ("out", "resume", "json", "chunk", "checkpoint_every", "frames")
+        free = ("out", "resume", "json", "chunk", "checkpoint_every", "evaluate_every", "evaluation_episodes", "frames")
         return json.dumps({name: value for name, value in asdict(self).items() if name not in free}, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """Write a GIF of a trained agent on a layout it has not been trained on.
+    """Write a GIF or MP4 of a trained agent on layouts it has not been trained on.
 
-    Example: pbim watch out/train --out agent.gif
+    Example: pbim watch out/train --out agent.mp4
     """
 
     folder: Annotated[Path, tyro.conf.Positional] = Path("out/train")
     """The folder of a run of pbim train."""
     out: Path = Path("agent.gif")
+    """What to write; the suffix, .gif or .mp4, says in which format."""
     episodes: int = 3
     """How many episodes to show."""
     frames_per_second: int = 8
@@ -105,7 +112,7 @@ def config_of(arguments: Train) -> Any:
     bonus, scale = names.intrinsic(
         arguments.intrinsic, env, alpha=arguments.alpha, learning_rate=arguments.intrinsic_learning_rate
     )
-    shaping = names.shaping(
+    shaping, correction = names.shaping(
         arguments.shaping,
         gamma=arguments.gamma,
         rate=arguments.rate,
@@ -118,50 +125,61 @@ def config_of(arguments: Train) -> Any:
     same = {field.name for field in fields(PPO)} & {field.name for field in fields(Train)}
     shared = {name: getattr(arguments, name) for name in same - {"env", "intrinsic", "shaping"}}
     return PPO(
-        env=env, intrinsic=bonus, intrinsic_scale=scale, shaping=shaping, total_frames=arguments.frames, **shared
+        env=env,
+        intrinsic=bonus,
+        intrinsic_scale=scale,
+        shaping=shaping,
+        correction=correction,
+        critics="joint" if correction is None else "separate",
+        total_frames=arguments.frames,
+        **shared,
     )
 
 
 def _train(arguments: Train) -> int:
-    import jax
     from rich.console import Console
 
-    from pbim.agents import checkpoint, ppo
+    from pbim.agents import checkpoint
+    from pbim.agents._running import Run, engine_of, forget_after
 
-    if arguments.chunk < 1 or arguments.checkpoint_every < 1:
-        raise InputError("chunk and checkpoint_every must be at least 1: raise them")
+    _check_counts(arguments)
     config = config_of(arguments)
     _keep_compiled()
     path = arguments.out / CHECKPOINT
     _check_folder(arguments, path)
-    key = jax.random.key(arguments.seed)
+    engine = engine_of(config, arguments.seed)
     if arguments.resume:
-        carry = checkpoint.load(path, jax.eval_shape(lambda: ppo.init(config, key)), config=arguments.settings())
-        _forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
+        carry = engine.resumed(checkpoint.load(path, engine.like(), config=arguments.settings()))
+        forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
     else:
-        carry = ppo.init(config, key)
+        carry = engine.start()
         arguments.out.mkdir(parents=True, exist_ok=True)
         (arguments.out / METRICS).unlink(missing_ok=True)
-    run = _Run(arguments, config, carry)
+    run = Run(arguments, config, engine, carry)
     console = Console(stderr=True)
     try:
         run.go(console)
     except KeyboardInterrupt:
+        run.note()
         run.save()
         console.print(f"stopped at {run.frames:,} frames; continue with the same command and --resume")
         return 130
+    finally:
+        engine.close()
     run.save()
-    summary = {**run.last, "out": str(arguments.out), "sha256": checkpoint.digest(run.carry.learner.params)}
-    print(json.dumps(summary) if arguments.json else f"trained {run.frames:,} frames, written to {arguments.out}")
+    summary = (
+        json.dumps(run.summary()) if arguments.json else f"trained {run.frames:,} frames, written to {arguments.out}"
+    )
+    print(summary)
     return 0
 
 
-def _forget_after(metrics: Path, frames: int) -> None:
-    """Drop what a run that was killed noted after its last checkpoint: it will be noted again."""
-    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
-    kept = [line for line in lines if line.endswith("\n") and json.loads(line)["frames"] <= frames]
-    if kept != lines:
-        metrics.write_text("".join(kept))
+def _check_counts(arguments: Train) -> None:
+    for name in ("chunk", "checkpoint_every", "evaluation_episodes"):
+        if getattr(arguments, name) < 1:
+            raise InputError(f"{name} must be at least 1, received {getattr(arguments, name)}: raise it")
+    if arguments.evaluate_every < 0:
+        raise InputError(f"evaluate_every must be at least 0, received {arguments.evaluate_every}: 0 never evaluates")
 
 
 def _check_folder(arguments: Train, path: Path) -> None:
@@ -173,94 +191,12 @@ def _check_folder(arguments: Train, path: Path) -> None:
         raise InputError(f"{arguments.out} already holds a run: pass --resume to continue it, or another --out")
 
 
-class _Run:
-    """A run in progress: what is computed on the device, and what has been written of it."""
-
-    def __init__(self, arguments: Train, config: Any, carry: Any) -> None:
-        self.arguments, self.config, self.carry = arguments, config, carry
-        self.updates = self.saved = int(carry.updates)
-        self.last: dict[str, Any] = {}
-
-    @property
-    def frames(self) -> int:
-        return self.updates * int(self.config.frames)
-
-    def go(self, console: Any) -> None:
-        """Train to the end, one chunk at a time, with a checkpoint every so often."""
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.0f}%"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("compiling", total=self.config.updates, completed=self.updates)
-            while self.updates < self.config.updates:
-                self.chunk()
-                progress.update(task, completed=self.updates, description=self.line())
-                if self.updates - self.saved >= self.arguments.checkpoint_every:
-                    self.save()
-
-    def chunk(self) -> None:
-        """Run one chunk (single updates near the end, which need no new program) and note its metrics."""
-        import jax
-
-        from pbim.agents import ppo
-
-        left = self.config.updates - self.updates
-        size = self.arguments.chunk if left >= self.arguments.chunk else 1
-        start = time.perf_counter()
-        carry, metrics = ppo.update_chunk(self.config, self.carry, size)
-        rows = jax.device_get(metrics)
-        self.carry, self.updates = carry, self.updates + size
-        self.last = _means(rows._asdict())
-        self.last["frames_per_second"] = size * self.config.frames / (time.perf_counter() - start)
-        with (self.arguments.out / METRICS).open("a") as file:
-            file.write(json.dumps(self.last) + "\n")
-
-    def line(self) -> str:
-        """Return the figures of the last chunk for the progress bar."""
-        m = self.last
-        return (
-            f"{m['frames']:,} frames  {m['frames_per_second']:,.0f}/s  length {m['length'] or math.nan:.1f}  "
-            f"return {m['extrinsic_return'] or math.nan:.2f}  residual {m['residual']:.1g}"
-        )
-
-    def save(self) -> None:
-        """Write a checkpoint and the settings it needs."""
-        from pbim.agents import checkpoint
-
-        about = {"frames": self.frames, "updates": self.updates}
-        checkpoint.save(self.arguments.out / CHECKPOINT, self.carry, config=self.arguments.settings(), about=about)
-        (self.arguments.out / SETTINGS).write_text(self.arguments.settings())
-        self.saved = self.updates
-
-
-def _means(rows: dict[str, Any]) -> dict[str, Any]:
-    """Return a chunk's metrics as one row: episode figures weighted by episodes (None if none ended)."""
-    episodes = int(rows["episodes"].sum())
-    found: dict[str, Any] = {"frames": int(rows["frames"][-1])}
-    for name, values in rows.items():
-        if name in ("episodes", "goals", "truncations"):
-            found[name] = int(values.sum())
-        elif name == "length" or name.endswith("_return"):
-            ended = rows["episodes"] > 0
-            found[name] = float((values * rows["episodes"])[ended].sum() / episodes) if episodes else None
-        elif name == "residual":
-            found[name] = float(values.max())
-        elif name != "frames":
-            found[name] = float(values.mean())
-    return found
-
-
 def _watch(arguments: Watch) -> int:
-    import jax
+    from pbim.agents import checkpoint
+    from pbim.agents._running import engine_of
+    from pbim.agents.replay import play, write
 
-    from pbim.agents import checkpoint, ppo
-    from pbim.agents.replay import play
-
+    choose("the suffix of out", arguments.out.suffix.lower(), VIDEOS)
     settings = arguments.folder / SETTINGS
     if not settings.exists():
         raise InputError(
@@ -268,13 +204,10 @@ def _watch(arguments: Watch) -> int:
         )
     trained = Train(**json.loads(settings.read_text()))
     config = config_of(trained)
-    like = jax.eval_shape(lambda: ppo.init(config, jax.random.key(0)))
-    carry = checkpoint.load(arguments.folder / CHECKPOINT, like, config=trained.settings())
+    engine = engine_of(config, trained.seed)
+    carry = checkpoint.load(arguments.folder / CHECKPOINT, engine.like(), config=trained.settings())
+    engine.close()
     pictures, steps = play(config, carry.learner.params, episodes=arguments.episodes, seed=arguments.seed)
-    first, *others = pictures
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    first.save(
-        arguments.out, save_all=True, append_images=others, duration=round(1000 / arguments.frames_per_second), loop=0
-    )
+    write(arguments.out, pictures, frames_per_second=arguments.frames_per_second)
     print(f"{arguments.out}: {arguments.episodes} episodes, {steps} steps")
     return 0

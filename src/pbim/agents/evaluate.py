@@ -1,12 +1,15 @@
 """Greedy evaluation on fixed layouts: the extrinsic reward alone decides."""
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from pbim.agents import _episodes
 from pbim.agents._networks import Network, Params
 from pbim.envs import Environment
 
@@ -15,11 +18,26 @@ HELD_OUT = 1_000_003
 
 
 class Evaluation(NamedTuple):
-    """Per layout, (episodes,): the return of R, the length, and whether the episode terminated."""
+    """Per layout, (episodes,): the return of R, the length, whether the episode terminated, the shortest length.
+
+    ``optimal`` is NaN in an environment that does not know it.
+    """
 
     returns: Array
     lengths: Array
     terminated: Array
+    optimal: Array
+
+    def summary(self) -> dict[str, float | None]:
+        """Return the means, with the gap to the shortest length over the episodes that terminated."""
+        reached, gaps = np.asarray(self.terminated), np.asarray(self.lengths - self.optimal)
+        gap = float(gaps[reached].mean()) if reached.any() else math.nan
+        return {
+            "evaluation_return": float(np.mean(self.returns)),
+            "evaluation_length": float(np.mean(self.lengths)),
+            "evaluation_goals": float(np.mean(reached)),
+            "evaluation_gap": None if math.isnan(gap) else gap,
+        }
 
 
 @partial(jax.jit, static_argnums=(0, 1), static_argnames=("episodes",))
@@ -39,11 +57,13 @@ def evaluate(env: Environment[Any], network: Network, params: Params, *, episode
             found.returns + running * out.reward,
             found.lengths + running,
             found.terminated | ((running > 0) & out.terminated),
+            found.optimal,
         )
         running = running * (1.0 - (out.terminated | out.truncated))
         return out.state, out.obs, memory, running, found, step + 1
 
-    first = Evaluation(zero, zero, zero > 0)
+    optimal = _episodes.optimal_length(env, state)
+    first = Evaluation(zero, zero, zero > 0, zero + jnp.nan if optimal is None else optimal)
     memory = jnp.zeros((network.memory_size, episodes))
     begin = (state, obs, memory, zero + 1, first, jnp.zeros((), jnp.int32))
     found: Evaluation = jax.lax.while_loop(lambda carry: jnp.any(carry[3] > 0), body, begin)[4]

@@ -1,28 +1,33 @@
 """Pictures of a trained agent at work."""
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from pbim._files import replacing
 from pbim.agents._networks import Params
 from pbim.agents.evaluate import HELD_OUT
 from pbim.agents.ppo import PPO
 from pbim.errors import InputError
 
+Picture = np.ndarray[Any, Any]
 
-def play(config: PPO, params: Params, *, episodes: int, seed: int = 0) -> tuple[list[Any], int]:
-    """Return the pictures (Pillow images) of greedy episodes on held-out layouts, and the number of steps."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError("pictures need Pillow, which is not installed: pip install pillow") from None
+
+def play(config: PPO, params: Params, *, episodes: int, seed: int = 0) -> tuple[list[Picture], int]:
+    """Return the pictures (height, width, 3) uint8 of greedy episodes on held-out layouts, and the number of steps."""
     from pbim.envs import CliffWalk, DoorKey, frame
 
     env, network = config.env, config.network
+    if not hasattr(env, "reset"):
+        return _play_on_host(config, params, episodes=episodes, seed=seed)
     if not isinstance(env, CliffWalk | DoorKey):
         raise InputError(
-            f"env must be CliffWalk or DoorKey to be drawn, received {type(env).__name__}: watch one of those"
+            f"env must be CliffWalk, DoorKey or a Gymnasium id to be drawn, received {type(env).__name__}: "
+            "watch one of those"
         )
 
     @jax.jit
@@ -35,11 +40,64 @@ def play(config: PPO, params: Params, *, episodes: int, seed: int = 0) -> tuple[
         key = jax.random.fold_in(jax.random.key(HELD_OUT), 1 + seed * 1000 + episode)
         state, obs = env.reset(key)
         memory, over = jnp.zeros((network.memory_size, 1)), False
-        pictures.append(Image.fromarray(frame(env, state)))
+        pictures.append(frame(env, state))
         while not over:
             key, step_key = jax.random.split(key)
             out, memory = step(state, obs, memory, step_key)
             state, obs, over = out.state, out.obs, bool(out.terminated | out.truncated)
             steps += 1
-            pictures.append(Image.fromarray(frame(env, state)))
+            pictures.append(frame(env, state))
     return pictures, steps
+
+
+def _play_on_host(config: PPO, params: Params, *, episodes: int, seed: int) -> tuple[list[Picture], int]:
+    from pbim.agents.host import LONGEST_EVALUATION, act
+
+    host: Any = config.env
+    env, network = host.make(render_mode="rgb_array"), config.network
+    silent = np.zeros((network.num_actions, 1), np.float32)
+    pictures, steps = [], 0
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=HELD_OUT + 1 + seed * 1000 + episode)
+        memory = np.zeros((network.memory_size, 1), np.float32)
+        pictures.append(env.render())
+        for _ in range(host.max_steps or LONGEST_EVALUATION):
+            action, memory, *_ = jax.device_get(act(network, params, np.asarray(obs)[None], memory, silent))
+            obs, _, terminated, truncated, _ = env.step(int(action[0]))
+            steps += 1
+            pictures.append(env.render())
+            if terminated or truncated:
+                break
+    env.close()
+    return pictures, steps
+
+
+def write(path: Path, pictures: list[Picture], *, frames_per_second: int) -> None:
+    """Write pictures of one size as a moving picture, whole or not at all: MP4 (H.264) or, for any other name, GIF."""
+    if path.suffix.lower() == ".mp4":
+        return _write_mp4(path, pictures, frames_per_second)
+    try:
+        from PIL import Image
+    except ImportError:
+        raise InputError("a GIF needs Pillow, which is not installed: pip install pillow") from None
+    first, *others = (Image.fromarray(picture) for picture in pictures)
+    with replacing(path) as file:
+        first.save(file, "GIF", save_all=True, append_images=others, duration=round(1000 / frames_per_second), loop=0)
+    return None
+
+
+def _write_mp4(path: Path, pictures: list[Picture], frames_per_second: int) -> None:
+    try:
+        import imageio_ffmpeg  # type: ignore[import-untyped]
+    except ImportError:
+        raise InputError(
+            "an MP4 needs imageio-ffmpeg, which is not installed: pip install 'pbim[video]', or write a .gif"
+        ) from None
+    height, width = (length + length % 2 for length in pictures[0].shape[:2])  # H.264 halves the colours' resolution
+    missing = ((0, 0), (0, height - pictures[0].shape[0]), (0, width - pictures[0].shape[1]), (0, 0))
+    film = np.pad(np.stack(pictures), missing, mode="edge")
+    raw = f"-y -loglevel error -f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {frames_per_second} -i -"
+    coded = "-an -c:v libx264 -pix_fmt yuv420p -f mp4"
+    with replacing(path) as file:
+        command = [imageio_ffmpeg.get_ffmpeg_exe(), *raw.split(), *coded.split(), file.name]
+        subprocess.run(command, input=film.tobytes(), check=True)

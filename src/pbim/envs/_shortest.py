@@ -40,7 +40,9 @@ def _walk(x: jax.Array, y: jax.Array, heading: jax.Array | int, then: int) -> ja
     )
     straight_x = _turns(heading, across) + _turns(across, then)
     straight_y = _turns(heading, along) + _turns(along, then)
-    turns = jnp.where(x == 0, jnp.where(y == 0, _turns(heading, then), straight_y), jnp.where(y == 0, straight_x, corner))
+    turns = jnp.where(
+        x == 0, jnp.where(y == 0, _turns(heading, then), straight_y), jnp.where(y == 0, straight_x, corner)
+    )
     return abs(x) + abs(y) + turns
 
 

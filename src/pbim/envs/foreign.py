@@ -5,6 +5,7 @@ observation and the two kinds of ends stay visible. No library is imported: each
 its own library.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -143,6 +144,51 @@ class XMiniGrid(_Foreign):
         truncated = inner.state.step_num >= self.params.max_steps
         state = ForeignState(inner, inner.observation)
         return Timestep(state, state.obs, inner.reward, inner.discount == 0, truncated)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Flattened:
+    """An environment whose observations, of any shape, are vectors of floats: for views too small to convolve."""
+
+    env: Any
+
+    @property
+    def num_actions(self) -> int:
+        """The environment's own."""
+        return int(self.env.num_actions)
+
+    @property
+    def max_steps(self) -> int:
+        """The environment's own."""
+        return int(self.env.max_steps)
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """All entries of an observation, side by side."""
+        return (math.prod(self.env.obs_shape),)
+
+    @property
+    def obs_dtype(self) -> Any:
+        """Floats, whatever they were."""
+        return jnp.dtype(jnp.float32)
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """Start an episode."""
+        state, obs = self.env.reset(key)
+        return state, _flat(obs)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Timestep[Any]:
+        """Step the environment."""
+        timestep: Timestep[Any] = self.env.step(key, state, action)
+        return timestep._replace(obs=_flat(timestep.obs))
+
+    def observe(self, state: Any) -> jax.Array:
+        """Return the observation of a state."""
+        return _flat(self.env.observe(state))
+
+
+def _flat(obs: jax.Array) -> jax.Array:
+    return obs.reshape(-1).astype(jnp.float32)
 
 
 def doorkey_state(env: Any) -> DoorKeyState:

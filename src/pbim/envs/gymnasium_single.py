@@ -33,7 +33,7 @@ class JaxEnv(gymnasium.Env[Any, Any]):
 
     def __init__(self, env: Countable, *, render_mode: str | None = None) -> None:
         check_render_mode(render_mode)
-        self.env = env
+        self.env, self.max_steps = env, env.max_steps
         self.render_mode = render_mode
         self.observation_space = observation_space(env)
         self.action_space = gymnasium.spaces.Discrete(env.num_actions)

@@ -1,0 +1,69 @@
+"""Between a rollout and its gradient steps: ADOPS on a batch worked by hand, and the gap to the shortest path."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pbim
+from pbim.agents import _episodes, _update, ppo
+from pbim.agents._correct import Adops
+from pbim.agents._rollout import Steps
+from pbim.envs import CliffWalk
+from pbim.errors import InputError
+
+TWO = {"env": CliffWalk(), "shaping": pbim.Raw(), "critics": "separate"}
+
+
+def column(*numbers):
+    return jnp.asarray(numbers, jnp.float32)[:, None]
+
+
+REWARD, BONUS = column(0, 1, 0), column(3, -2, 1)
+VALUE = jnp.stack([column(1, 0.5, 0.5), column(0, 1, 0)])  # of R, of F'
+NEXT = jnp.stack([column(0.5, 0, 2), column(1, 0, 0)])  # the second step ends an episode
+
+
+def test_adops_on_a_batch_worked_by_hand():
+    """gamma = 1/2.
+
+    Step 0: Q_E = 0.25 < V_E = 1, Q_I = 3.5, gap = 1 - 3.75 = -2.75: lowered by it and epsilon, F' = 0.25 - epsilon.
+    Step 1: Q_E = 1 >= V_E = 0.5, Q_I = -2, gap = 1.5 - -1 = 2.5: raised by it, F' = 0.5.
+    Step 2: Q_E = 1 >= V_E = 0.5, Q_I = 1, gap = 0.5 - 2 < 0: left alone, F' = 1.
+    """
+    seen = jnp.array([[0], [10], [20]])
+    arguments = {"gamma": 0.5, "seen": seen}
+    full = Adops(epsilon=0.125).corrected(BONUS, REWARD, VALUE, NEXT, **arguments)
+    np.testing.assert_allclose(full, column(0.125, 0.5, 1))
+    rising = Adops(epsilon=0.125, rise_frames=20).corrected(BONUS, REWARD, VALUE, NEXT, **arguments)
+    np.testing.assert_allclose(rising, column(3, -2 + 0.5 * 2.5, 1))
+
+    config = ppo.PPO(**TWO, gamma=0.5, gae_lambda=0, correction=Adops(epsilon=0.125))
+    ended = jnp.array([[False], [True], [False]])
+    none = jnp.zeros((3, 4, 1))
+    steps = Steps(none, none, ended, none, none, ended * 0, REWARD, ended, ended, BONUS, None, None)
+    batch = _update._batch(config, steps, full, VALUE, NEXT)
+    np.testing.assert_allclose(batch.advantage, column(-0.125, 0, 1.5))  # worse stays worse, better stays better
+    np.testing.assert_allclose(batch.target[1], column(0.625, 0.5, 1))  # F' + gamma V_I(s')
+
+
+def test_adops_needs_two_critics_of_one_gamma():
+    for changes in ({"critics": "joint"}, {"intrinsic_gamma": 0.9}):
+        with pytest.raises(InputError, match="critics"):
+            ppo.PPO(**(TWO | changes), correction=Adops())
+    with pytest.raises(InputError, match="rise_frames"):
+        Adops(rise_frames=-1)
+
+
+def test_the_gap_is_counted_over_the_episodes_that_reached_the_goal():
+    """Two environments: one reaches the goal in 3 (best 2) and in 2 (best 1) steps, the other is cut off."""
+    terminated = jnp.array([[0, 0], [0, 0], [1, 0], [0, 0], [1, 0]], bool)
+    truncated = jnp.array([[0, 0], [0, 0], [0, 1], [0, 0], [0, 0]], bool)
+    following = jnp.array([[9, 9], [9, 9], [1, 4], [9, 9], [7, 9]], jnp.float32)
+    zero = jnp.zeros((5, 2))
+    running = _episodes.start(2, jnp.array([2.0, 2.0]))
+    running, finished = _episodes.count(running, (zero, zero, zero), terminated, truncated, following)
+    assert float(finished.gap) == (3 - 2) + (2 - 1)
+    np.testing.assert_array_equal(running.optimal, [7, 4])
+    np.testing.assert_array_equal(running.length, [0, 2])
+    _, unknown = _episodes.count(_episodes.start(2), (zero, zero, zero), terminated, truncated)
+    assert np.isnan(unknown.gap)
