@@ -1,11 +1,14 @@
 """Jobs: a run's rows depend on its configuration alone, not on company, interruption or order."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
 from pbim.agents import checkpoint
 from pbim.results import CHECKPOINT, FINAL, METRICS, Store, key_of
-from pbim.studies import STUDIES, _ppo_job
+from pbim.studies import STUDIES, _ppo_job, local
 from pbim.studies.cliff import BASE, PBIM, RND
 from pbim.studies.doorkey import BASE as DOORKEY, cell
 from pbim.studies.job import Job, jobs_of, run
@@ -140,3 +143,23 @@ def test_jobs_hold_every_missing_run_once_in_fixed_lanes():
     assert len(jobs) == len(keys) == 22
     assert [job.configs[0]["seed"] for job in jobs] == [0] * 11 + [1] * 11
     assert [job.replay for job in jobs] == [True] * 11 + [False] * 11
+
+
+def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(tmp_path, monkeypatch):
+    """The first process is stopped dead at its start; only its silence tells."""
+    stopped = []
+    silent = local._Process.hangs
+    monkeypatch.setattr(local._Process, "hangs", lambda self, _: self.popen.pid in stopped and silent(self, 1.0))
+    launch = local._Process.__init__
+
+    def stop_the_first(self, job, root):
+        launch(self, job, root)
+        if not stopped:
+            os.kill(self.popen.pid, signal.SIGSTOP)
+            stopped.append(self.popen.pid)
+
+    monkeypatch.setattr(local._Process, "__init__", stop_the_first)
+    events = [event.kind for event in local.run([block(0)], tmp_path, workers=1) if event is not None]
+    assert events[:3] == ["started", "lost", "started"]
+    assert events[-1] == "ended"
+    assert Store(tmp_path).folder(block(0).keys[0]).joinpath(METRICS).exists()

@@ -152,7 +152,7 @@ def _settle_in_place(
 ) -> tuple[tuple[Array, Memory], Array]:
     """Run the same equations over NumPy rows, many times as fast: one array is allocated and settled in place."""
     ledger, memory = carry
-    gamma = conversion.gamma if _arrays.is_exact(ledger) else conversion._divisor
+    gamma: Any = conversion.gamma if _arrays.is_exact(ledger) else conversion._divisor
     shaped = bonuses - means
     rounds = bonuses.dtype != ledger.dtype
     if rounds:

@@ -124,9 +124,7 @@ def write_replay(path: Path, learner: PPO, params: Any) -> None:
         import PIL  # noqa: F401
     except ImportError:
         return
-    from pbim._files import replacing
-    from pbim.agents.replay import play
+    from pbim.agents.replay import play, write
 
-    (first, *others), _ = play(learner, params, episodes=1)
-    with replacing(path) as file:
-        first.save(file, format="GIF", save_all=True, append_images=others, duration=120, loop=0)
+    pictures, _ = play(learner, params, episodes=1)
+    write(path, pictures, frames_per_second=8)

@@ -67,7 +67,7 @@ class Display:
         else:
             self.running.pop(event.job.name, None)
             if event.kind == "lost":
-                self.say(f"node lost: {event.job.name} starts again from its last checkpoint")
+                self.say(f"no answer: {event.job.name} starts again from its last checkpoint")
 
     @property
     def finished(self) -> int:

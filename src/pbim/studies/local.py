@@ -5,6 +5,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -17,10 +18,15 @@ from pbim.studies.job import Event, Job
 MEMORY = {"q_learning": 500, "ppo": 1300}
 """Megabytes that a job needs at most, measured while it compiles, with room to spare."""
 
+SILENCE = 600.0
+"""Seconds without a word after which a process is taken to hang and its job is begun again from its checkpoints."""
+
 _PATIENCE = 5.0
 
 
-def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Generator[Event | None, None, None]:
+def run(
+    jobs: Sequence[Job], root: Path, *, workers: int | None = None, silence: float = SILENCE
+) -> Generator[Event | None, None, None]:
     """Yield what happens to the jobs until all are over, and None now and then; closing the generator ends them."""
     waiting, running = deque(jobs), list[_Process]()
     limit = workers or cores()
@@ -31,6 +37,13 @@ def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Gener
                 yield Event(running[-1].job, "started")
             for process in _ready(running):
                 yield from process.events()
+            for process in running:
+                if process.hangs(silence):
+                    process.popen.kill()
+                    process.stop()
+                    process.over = True
+                    yield Event(process.job, "lost")
+                    waiting.append(process.job)
             running = [process for process in running if not process.over]
             yield None
     finally:
@@ -63,6 +76,7 @@ class _Process:
 
     def __init__(self, job: Job, root: Path) -> None:
         self.job, self.over, self.text, self.error = job, False, "", ""
+        self.heard = time.monotonic()
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "pbim.studies._worker", str(root)],
@@ -80,6 +94,7 @@ class _Process:
         """Yield what the process has written; at its end, how it ended."""
         assert self.popen.stdout is not None
         got = os.read(self.popen.stdout.fileno(), 1 << 16)
+        self.heard = time.monotonic()
         *lines, self.text = (self.text + got.decode()).split("\n")
         for answer in map(progress_of, lines):
             if isinstance(answer, str):
@@ -91,6 +106,10 @@ class _Process:
             code = self.popen.wait()
             yield Event(self.job, "failed", error=self._complaint(code)) if code else Event(self.job, "ended")
             self.stop()
+
+    def hangs(self, silence: float) -> bool:
+        """Tell whether the process lives but has not said anything for so many seconds."""
+        return not self.over and time.monotonic() - self.heard > silence
 
     def _complaint(self, code: int) -> str:
         self.errors.seek(0)
