@@ -1,5 +1,8 @@
 """Compiled Q-learning against a plain loop on the same random numbers."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,6 +82,16 @@ def test_a_seed_does_not_depend_on_its_company():
     config = QLearning(env=ENV, episodes=20)
     keys = jax.random.split(jax.random.key(0), 3)
     np.testing.assert_array_equal(train(config, keys).q[1], train(config, keys[1:2]).q[0])
+
+
+def test_starting_many_seeds_never_waits_for_itself():
+    """Batched QR decompositions of several networks at once used to block each other within a few hundred starts."""
+    code = "import jax, pbim; from pbim.agents.q_learning import QLearning, start; from pbim.envs import CliffWalk; "
+    code += "from pbim.intrinsic import RND, one_hot; "
+    code += "bonus = RND(encode=one_hot(48), hidden=(64, 64), features=64, normalize=False); "
+    code += "config = QLearning(env=CliffWalk(), intrinsic=bonus, shaping=pbim.Raw()); "
+    code += "[jax.block_until_ready(start(config, jax.random.split(jax.random.key(i), 5))) for i in range(400)]"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def train(config: QLearning, keys: Array) -> Result:
     >>> result.returns.shape, result.q.shape
     ((3, 20), (3, 48, 4))
     """
-    runs: Run = jax.vmap(partial(init, config))(keys)
+    runs = start(config, keys)
     while jnp.any(runs.episode < config.episodes):
         runs = advance(config, runs, 1 << 20)
     return result_of(runs)
@@ -166,6 +166,17 @@ def advance(config: QLearning, runs: Run, chunks: Array | int) -> Run:
 def result_of(runs: Run) -> Result:
     """Return what one run, or a batch of them, has recorded so far."""
     return Result(runs.returns, runs.lengths, runs.goals, runs.q, runs.visits, runs.certificate.worst, runs.steps)
+
+
+@partial(jax.jit, static_argnums=0)
+def start(config: QLearning, keys: Array) -> Run:
+    """Return runs (seeds,) before their first step, made one after another.
+
+    Never ``jax.vmap(init)``: the random networks of a bonus are orthogonal, and two batched QR decompositions at once
+    can wait for each other's threads for ever (jaxlib 0.10 on two cores).
+    """
+    runs: Run = jax.lax.map(partial(init, config), keys)
+    return runs
 
 
 def init(config: QLearning, key: Array) -> Run:

@@ -6,14 +6,12 @@ the start. So its numbers do not depend on the seeds beside it.
 
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from pbim.agents import checkpoint, q_learning
@@ -83,8 +81,9 @@ class _Lanes:
         """Return all lanes where they were last saved, else at the start, and the seconds spent on them so far."""
         idle = next(iter(self.configs.values()))
         keys = jnp.stack([seed_key(self.configs.get(lane, idle)) for lane in range(self.width)])
-        wanted = np.asarray([lane in self.configs for lane in range(self.width)])
-        runs, seconds = _started(learner, keys, wanted), 0.0
+        runs, seconds = q_learning.start(learner, keys), 0.0
+        wanted = jnp.asarray([lane in self.configs for lane in range(self.width)])
+        runs = runs._replace(episode=jnp.where(wanted, runs.episode, learner.episodes))
         for lane, config in self.configs.items():
             if self.path(config).exists():
                 try:
@@ -98,13 +97,6 @@ class _Lanes:
     def save(self, config: Config, run: Run, seconds: float) -> None:
         """Write one lane's checkpoint."""
         checkpoint.save(self.path(config), run, config=canonical(config), about={"seconds": seconds})
-
-
-@partial(jax.jit, static_argnums=0)
-def _started(learner: QLearning, keys: Array, wanted: Array) -> Run:
-    """Return every lane before its first step, those nobody wants after their last."""
-    runs = jax.vmap(partial(q_learning.init, learner))(keys)
-    return runs._replace(episode=jnp.where(wanted, runs.episode, learner.episodes))
 
 
 def _next(chunks: int, seconds: float) -> int:
