@@ -177,9 +177,11 @@ def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference):
         (["cliff", "--jobs", "0"], "jobs must be at least 1"),
         (["cliff", "--address", "here:1"], "address is for --engine ray"),
         (["cliff", "--only", "none", "--frames", "7"], "frames is for the DoorKey studies"),
+        (["cliff", "--wandb", "mine"], "pip install wandb"),
     ],
 )
-def test_bad_input_is_one_sentence_and_writes_nothing(arguments, sentence, tmp_path, capsys):
+def test_bad_input_is_one_sentence_and_writes_nothing(arguments, sentence, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
     assert main(["reproduce", *arguments, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
     assert sentence in said

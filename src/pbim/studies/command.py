@@ -40,9 +40,14 @@ class Reproduce:
     """Processes on this machine, or tasks on a running Ray cluster."""
     address: str | None = None
     """The address of the Ray cluster; found by Ray if left out."""
+    tensorboard: bool = False
+    """Write the finished runs for TensorBoard too, below tensorboard/ in the folder."""
+    wandb: str | None = None
+    """Send the finished runs to this project of Weights & Biases too."""
 
     def run(self) -> int:
         """Run the study and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
+        from pbim.results import sinks
         from pbim.studies import STUDIES
 
         study = STUDIES[choose("study", self.study, STUDIES)]
@@ -51,6 +56,7 @@ class Reproduce:
             raise InputError(f"jobs must be at least 1, received {self.jobs}: leave it out for one a core")
         if self.address is not None and self.engine != "ray":
             raise InputError("address is for --engine ray: add it, or leave the address out")
+        sinks.check(tensorboard=self.tensorboard, wandb=self.wandb is not None)
         if self.engine == "ray":
             from pbim.studies.on_ray import connected, run
 
@@ -66,7 +72,18 @@ class Reproduce:
 
         out = self.out or Path("out") / f"{study.name}{'-quick' if self.quick else ''}"
         about: dict[str, Any] = {"command": self.line, "checkpoint_every": self.checkpoint_every}
-        return reproduce(study, out, engine, display=Display(), **about)
+        code = reproduce(study, out, engine, display=Display(), **about)
+        if code != 130:
+            self._send(out)
+        return code
+
+    def _send(self, out: Path) -> None:
+        from pbim.results import Store, sinks
+
+        if self.tensorboard:
+            sinks.to_tensorboard(Store(out))
+        if self.wandb is not None:
+            sinks.to_wandb(Store(out), self.wandb)
 
     @property
     def line(self) -> str:
