@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,12 @@ def test_evaluation_is_written_and_does_not_touch_training(tmp_path):
     rows = [json.loads(line) for line in (watched.out / METRICS).read_text().splitlines()]
     assert [row["frames"] for row in rows if "evaluation_return" in row] == [48, 64]
     assert rows[-1]["evaluation_length"] <= 50
+    script = Path(__file__).parents[2] / "examples" / "learning_curve.py"
+    files = [f"--out={tmp_path / 'curve.png'}", f"--csv={tmp_path / 'curve.csv'}"]
+    for source in (watched.out, tmp_path / "curve.csv"):
+        drawn = subprocess.run([sys.executable, script, source, *files], capture_output=True, text=True)
+        assert drawn.returncode == 0, drawn.stderr
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_adops_and_adopes_come_with_two_critics():
