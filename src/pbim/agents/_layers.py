@@ -5,13 +5,13 @@ Every activation has shape (features, ..., batch): elementwise work then runs al
 ``lax.conv`` or with the batch first, and an order of magnitude slower on convolutions inside ``lax.scan``.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-MOST_DENSE_PLACES = 25
+MOST_SEPARATE_PLACES = 25
 
 
 class Layer(NamedTuple):
@@ -118,8 +118,8 @@ _largest_of_four.defvjp(_largest_forward, _largest_backward)
 def conv(layer: Layer, x: Array) -> Array:
     """Return a 2x2 convolution, (outputs, height - 1, width - 1, batch), of x (inputs, height, width, batch)."""
     _, height, width, batch = x.shape
-    large = height * width > MOST_DENSE_PLACES
-    out = affine(*layer, _unfold(x)) if large else _small_conv(*layer, x)
+    one, large = (height, width) == (2, 2), height * width > MOST_SEPARATE_PLACES
+    out = affine(*layer, _unfold(x)) if one or large else _small_conv(*layer, x)
     return out.reshape(-1, height - 1, width - 1, batch)
 
 
@@ -134,36 +134,50 @@ def _unfold(x: Array) -> Array:
 
 @jax.custom_vjp
 def _small_conv(weight: Array, bias: Array, x: Array) -> Array:
-    return affine(weight, bias, _unfold(x))
+    return _small_conv_forward(weight, bias, x)[0]
 
 
-def _small_conv_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[Array, Array, Array]]:
-    columns = _unfold(x)
-    return affine(weight, bias, columns), (weight, columns, x[:0])
+def _small_conv_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[Array, list[Array], Array]]:
+    """Multiply each place apart: its window lies together in memory, which rows of a larger matrix do not."""
+    _, height, width, _ = x.shape
+    by_tap = _by_tap(weight)
+    windows = [
+        jnp.concatenate([x[:, i + dy, j + dx] for dy in (0, 1) for dx in (0, 1)])
+        for i in range(height - 1)
+        for j in range(width - 1)
+    ]
+    out = jnp.concatenate([by_tap @ window for window in windows], axis=1)
+    return out + bias[:, None], (by_tap, windows, x[:0])
 
 
-def _small_conv_backward(saved: tuple[Array, Array, Array], d: Array) -> tuple[Array, Array, Array]:
-    """Send the gradient back as one dense product: cheaper on small images than adding overlapping windows."""
-    weight, columns, empty = saved
+def _small_conv_backward(saved: tuple[Array, list[Array], Array], d: Array) -> tuple[Array, Array, Array]:
+    """Send the gradient back place by place, and add it up where windows overlap."""
+    by_tap, windows, empty = saved
     _, height, width, batch = empty.shape
-    back = (_dense(weight, height, width) @ d.reshape(-1, batch)).reshape(-1, height, width, batch)
-    return d @ columns.T, row_sums(d), back
+    each = jnp.split(d, len(windows), axis=1)
+    taken: Any = sum(part @ window.T for part, window in zip(each, windows, strict=True))
+    back: Array = jax.lax.optimization_barrier(by_tap.T)  # type: ignore[no-untyped-call]
+    parts: dict[tuple[int, int], Any] = {}
+    for place, d_place in enumerate(each):
+        i, j = divmod(place, width - 1)
+        for tap, part in enumerate(jnp.split(back @ d_place, 4)):
+            at = (i + tap // 2, j + tap % 2)
+            parts[at] = parts.get(at, 0.0) + part
+    into = jnp.concatenate([parts[i, j] for i in range(height) for j in range(width)], axis=1)
+    return _by_channel(taken), row_sums(d), into.reshape(-1, height, width, batch)
 
 
 _small_conv.defvjp(_small_conv_forward, _small_conv_backward)
 
 
-def _dense(kernel: Array, height: int, width: int) -> Array:
-    """Write a 2x2 kernel (O, C * 4) as the matrix from all outputs (O * H' * W') back to all inputs (C * H * W)."""
-    outputs, channels = kernel.shape[0], kernel.shape[1] // 4
-    kernel = kernel.reshape(outputs, channels, 2, 2)
-    placed = [
-        jnp.pad(kernel, ((0, 0), (0, 0), (y, height - 2 - y), (x, width - 2 - x)))
-        for y in range(height - 1)
-        for x in range(width - 1)
-    ]
-    by_input = jnp.moveaxis(jnp.stack(placed, axis=1), (0, 1), (3, 4))
-    return by_input.reshape(channels * height * width, outputs * len(placed))
+def _by_tap(kernel: Array) -> Array:
+    """Reorder a kernel's inputs (channel, tap), PyTorch's, to (tap, channel)."""
+    return kernel.reshape(kernel.shape[0], -1, 4).swapaxes(1, 2).reshape(kernel.shape)
+
+
+def _by_channel(kernel: Array) -> Array:
+    """Undo ``_by_tap``."""
+    return kernel.reshape(kernel.shape[0], 4, -1).swapaxes(1, 2).reshape(kernel.shape)
 
 
 def unit_columns(key: Array, outputs: int, inputs: int) -> Layer:
