@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.custom_batching import sequential_vmap
 
 MOST_SEPARATE_PLACES = 25
 
@@ -192,6 +193,7 @@ def uniform(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
 
 
 def orthogonal(key: Array, outputs: int, inputs: int, gain: float) -> Layer:
-    """Draw an orthogonal weight of the given gain and a zero bias."""
-    weight = jax.nn.initializers.orthogonal(gain, column_axis=0)(key, (outputs, inputs), jnp.float32)
+    """Draw an orthogonal weight of the given gain and a zero bias; seeds draw in turn (see ``intrinsic._networks``)."""
+    draw = jax.nn.initializers.orthogonal(gain, column_axis=0)
+    weight = sequential_vmap(lambda key: draw(key, (outputs, inputs), jnp.float32))(key)  # type: ignore[no-untyped-call]
     return Layer(weight, jnp.zeros(outputs))

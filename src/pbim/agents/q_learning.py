@@ -170,12 +170,8 @@ def result_of(runs: Run) -> Result:
 
 @partial(jax.jit, static_argnums=0)
 def start(config: QLearning, keys: Array) -> Run:
-    """Return runs (seeds,) before their first step, made one after another.
-
-    Never ``jax.vmap(init)``: the random networks of a bonus are orthogonal, and two batched QR decompositions at once
-    can wait for each other's threads for ever (jaxlib 0.10 on two cores).
-    """
-    runs: Run = jax.lax.map(partial(init, config), keys)
+    """Return runs (seeds,) before their first step."""
+    runs: Run = jax.vmap(partial(init, config))(keys)
     return runs
 
 

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]
 from jax import Array
+from jax.custom_batching import sequential_vmap
 
 
 class Layer(NamedTuple):
@@ -30,9 +31,18 @@ adam: Optimizer = optax.adam
 def mlp_init(key: Array, sizes: tuple[int, ...], gain: float = math.sqrt(2.0)) -> MLP:
     """Return layers for the sizes (inputs, hidden..., outputs): orthogonal weights, zero biases."""
     keys = jax.random.split(key, len(sizes) - 1)
-    orthogonal = jax.nn.initializers.orthogonal(gain)
     pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
-    return [Layer(orthogonal(k, (inputs, outputs), jnp.float32), jnp.zeros(outputs)) for k, inputs, outputs in pairs]
+    return [Layer(_orthogonal(k, (inputs, outputs), gain), jnp.zeros(outputs)) for k, inputs, outputs in pairs]
+
+
+def _orthogonal(key: Array, shape: tuple[int, int], gain: float) -> Array:
+    """Draw an orthogonal weight; under ``vmap`` one after another.
+
+    Batched QR decompositions share out their batch among threads, and two of them at once can wait for each other's
+    for ever (jaxlib 0.10 on two cores).
+    """
+    draw = jax.nn.initializers.orthogonal(gain)
+    return sequential_vmap(lambda key: draw(key, shape, jnp.float32))(key)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def mlp(layers: MLP, x: Array) -> Array:
