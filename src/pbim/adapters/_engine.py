@@ -180,7 +180,8 @@ class RewardPath:
                 f"{bonus.dtype} of shape {bonus.shape}: "
                 + (repeat if bonus.ndim == 0 else "reduce over every axis but the first, as float32 or float64")
             )
-        bonus = bonus.astype(self._like.dtype, copy=False)
+        if bonus.dtype != self._like.dtype:
+            bonus = bonus.astype(self._like.dtype)
         if valid is not None:
             bonus = np.where(valid, bonus, 0)
         if not math.isfinite(np.add.reduce(bonus)) and not np.isfinite(bonus).all():

@@ -35,6 +35,12 @@ def integers(who: str, **values: Any) -> None:
 
 def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return (episode ended, row is valid), both (num_envs,) and boolean."""
+    ended, valid = ended_rows(who, transition)
+    return ended, np.ones(ended.shape, dtype=bool) if valid is None else valid
+
+
+def ended_rows(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+    """Return where an episode ended and which rows are valid, None where all are; both (num_envs,) and boolean."""
     terminated = np.asarray(transition.terminated, dtype=bool)
     truncated = np.asarray(transition.truncated, dtype=bool)
     if terminated.ndim != 1 or terminated.shape != truncated.shape:
@@ -43,7 +49,9 @@ def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[
             f"{truncated.shape}; for a single environment add a leading axis of 1."
         )
     valid = getattr(transition, "valid", None)
-    valid = ~np.zeros(terminated.shape, dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
+    if valid is None:
+        return terminated | truncated, None
+    valid = np.asarray(valid, dtype=bool)
     if valid.shape != terminated.shape:
         raise InputError(f"{who}: valid must have shape {terminated.shape} like terminated, got {valid.shape}.")
     return terminated | truncated, valid

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.errors import InputTypeError
-from pbim.intrinsic._checks import flags, same_num_envs
+from pbim.intrinsic._checks import ended_rows, same_num_envs
 from pbim.intrinsic._keys import Key, host_keys
 from pbim.intrinsic.protocol import Transition
 
@@ -31,13 +31,13 @@ class EpisodicTable:
     def add(self, key: Key, transition: Transition) -> None:
         """Count one visit of each environment's key, then forget the environments whose episode ended."""
         keys, visits = self._asked(key, transition)
-        ended, valid = flags(self.who, transition)
+        ended, valid = ended_rows(self.who, transition)
         self.asked, self.rows = None, self.rows or [{} for _ in keys]
-        for row, visited, n, real in zip(self.rows, keys, visits, valid.tolist(), strict=True):
-            if real:
+        for index, (row, visited, n) in enumerate(zip(self.rows, keys, visits, strict=True)):
+            if valid is None or valid[index]:
                 row[visited] = n
-        for index in (ended & valid).nonzero()[0]:
-            self.rows[index].clear()
+        for gone in (ended if valid is None else ended & valid).nonzero()[0]:
+            self.rows[gone].clear()
 
     def _asked(self, key: Key, transition: Transition) -> tuple[list[Hashable], list[int]]:
         """Return one key per environment and its visits, kept from ``reward`` for ``update`` of the same transition."""

@@ -53,6 +53,8 @@ Bonus: TypeAlias = Intrinsic | Callable[[Transition], Any]
 
 def as_numbers(returned: Any) -> NDArray[Any]:
     """Return what a bonus returned, an array of any library or a list, as a NumPy array."""
+    if type(returned) is np.ndarray:
+        return returned
     try:
         return np.asarray(on_host(returned))
     except (TypeError, ValueError) as error:
