@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 ONE_THREAD = {
+    "PJRT_NPROC": "1",  # threads of XLA's pools, which otherwise hand small work to each other
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
