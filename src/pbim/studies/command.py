@@ -20,7 +20,7 @@ class Reproduce:
     Example: pbim reproduce cliff --quick
     """
 
-    study: Annotated[str, tyro.conf.Positional]
+    study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
     """cliff, cliff-long, cliff-sensitivity, doorkey, doorkey-conversions or doorkey-sensitivity."""
     seeds: int | None = None
     """Runs of every cell; the study's own number if left out."""
@@ -29,7 +29,7 @@ class Reproduce:
     frames: int | None = None
     """Frames of every DoorKey run; the study's own number if left out."""
     quick: bool = False
-    """A smoke size that runs through everything in a minute or two and decides nothing."""
+    """A smoke size that runs through everything in minutes and decides nothing."""
     out: Path | None = None
     """The folder of the results; out/STUDY if left out (out/STUDY-quick with --quick)."""
     jobs: int | None = None
