@@ -28,7 +28,7 @@ def run(
     jobs: Sequence[Job], root: Path, *, workers: int | None = None, silence: float = SILENCE
 ) -> Generator[Event | None, None, None]:
     """Yield what happens to the jobs until all are over, and None now and then; closing the generator ends them."""
-    waiting, running = deque(jobs), list[_Process]()
+    waiting, running, replaced = deque(jobs), list[_Process](), set[str]()
     limit = workers or cores()
     try:
         while waiting or running:
@@ -39,11 +39,11 @@ def run(
                 yield from process.events()
             for process in running:
                 if process.hangs(silence):
-                    process.popen.kill()
-                    process.stop()
-                    process.over = True
-                    yield Event(process.job, "lost")
-                    waiting.append(process.job)
+                    process.end()
+                    again = process.job.name not in replaced
+                    yield Event(process.job, "lost" if again else "failed", error=f"silent for {silence:g} s, twice")
+                    waiting.extend([process.job] if again else [])
+                    replaced.add(process.job.name)
             running = [process for process in running if not process.over]
             yield None
     finally:
@@ -110,6 +110,12 @@ class _Process:
     def hangs(self, silence: float) -> bool:
         """Tell whether the process lives but has not said anything for so many seconds."""
         return not self.over and time.monotonic() - self.heard > silence
+
+    def end(self) -> None:
+        """Kill the process."""
+        self.popen.kill()
+        self.over = True
+        self.stop()
 
     def _complaint(self, code: int) -> str:
         self.errors.seek(0)

@@ -3,10 +3,8 @@
 import subprocess
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from pbim.errors import InputError
 from pbim.results import CONFIG, STATUS, Run, Store, key_of, write_json
@@ -74,13 +72,8 @@ def unique(runs: list[Run]) -> list[Run]:
 
 def show_report(out: Path, display: Display) -> None:
     """Build the report and say what it says and where it is."""
-    try:
-        report: Any = import_module("pbim.report")
-    except ModuleNotFoundError as error:
-        if error.name != "pbim.report":
-            raise
-        display.say(f"results: {out} (pbim results {out})")
-        return
+    from pbim import report
+
     try:
         page = report.build(out)
         display.verdicts(report.verdicts(out))
