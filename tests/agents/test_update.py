@@ -1,5 +1,8 @@
 """Between a rollout and its gradient steps: ADOPS on a batch worked by hand, and the gap to the shortest path."""
 
+from dataclasses import replace
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -63,7 +66,49 @@ def test_the_gap_is_counted_over_the_episodes_that_reached_the_goal():
     running = _episodes.start(2, jnp.array([2.0, 2.0]))
     running, finished = _episodes.count(running, (zero, zero, zero), terminated, truncated, following)
     assert float(finished.gap) == (3 - 2) + (2 - 1)
+    assert float(finished.goal_length) == 3 + 2
     np.testing.assert_array_equal(running.optimal, [7, 4])
     np.testing.assert_array_equal(running.length, [0, 2])
     _, unknown = _episodes.count(_episodes.start(2), (zero, zero, zero), terminated, truncated)
     assert np.isnan(unknown.gap)
+
+
+def test_what_the_last_steps_took_back_and_how_wrong_the_critic_was_there():
+    """PBIM on rollouts of the cliff walk: F' at the ends is minus the ledger, which plain sums give."""
+    gamma, env = 0.5, CliffWalk(max_steps=4)
+    config = ppo.PPO(
+        env=env,
+        intrinsic=pbim.EpisodicCount(alpha=1.0),
+        shaping=pbim.PBIM(gamma=gamma, normalize=False),
+        gamma=gamma,
+        num_envs=2,
+        num_steps=8,
+        minibatch_size=8,
+        total_frames=64,
+        memory="none",
+        recurrence=1,
+    )
+    _, metrics = ppo.train(config, jax.random.key(0))
+    cut = np.asarray(metrics.truncations) > 0
+    assert cut.any()
+    np.testing.assert_array_equal(np.isnan(metrics.settled_truncated), ~cut)
+    np.testing.assert_array_equal(np.isnan(metrics.settled_goal), np.asarray(metrics.goals) == 0)
+    assert np.all(np.asarray(metrics.settled_truncated)[cut] <= -(2 + 4 + 8) / 3)  # at least 1/2, 1/3 ... of each
+    assert np.all(np.asarray(metrics.settled_truncated)[cut] >= -(2 + 4 + 8))  # 1 / gamma^k, all new
+    assert np.all(np.asarray(metrics.end_error) >= 0)
+
+
+def test_the_reward_scale_multiplies_both_streams():
+    ended = jnp.array([[False], [True], [False]])
+    none = jnp.zeros((3, 4, 1))
+    steps = Steps(none, none, ended, none, none, ended * 0, REWARD, ended, ended, BONUS, None, None)
+    for critics in ("joint", "separate"):
+        plain = ppo.PPO(**(TWO | {"critics": critics}), gamma=0.5)
+        tenfold = replace(plain, reward_scale=10.0)
+        batches = [
+            _update._batch(config, steps, BONUS, scale * VALUE, scale * NEXT)
+            for config, scale in ((plain, 1), (tenfold, 10))
+        ]
+        np.testing.assert_allclose(10 * batches[0].advantage, batches[1].advantage, rtol=1e-6)
+    with pytest.raises(InputError, match="reward_scale"):
+        replace(plain, reward_scale=0.0)

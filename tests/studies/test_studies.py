@@ -18,7 +18,8 @@ def test_a_plan_is_plain_data_that_names_its_runs(study):
     document = json.loads(json.dumps(study.document(command="pbim reproduce", version="0", commit=None)))
     names = {cell["name"] for cell in document["cells"]}
     groups = {group["name"] for group in document["groups"]}
-    assert all(cell["group"] in groups and len(cell["runs"]) == study.seeds for cell in document["cells"])
+    assert all(cell["group"] in groups and cell["runs"] for cell in document["cells"])
+    assert [len(cell["runs"]) for cell in document["cells"]] == [study.seeds_of(cell) for cell in study.cells]
     for claim in document["claims"]:
         assert {claim["cell"], claim["other"] or claim["cell"]} <= names
         assert claim["rule"].startswith("Reproduced if")
@@ -36,7 +37,7 @@ def test_equal_keys_are_equal_runs_and_other_configurations_have_other_keys(stud
     found = {}
     for _, _, config in study.runs():
         assert found.setdefault(key_of(config), config) == config
-    assert len(found) >= len(study.cells) * study.seeds * 0.9
+    assert len(found) >= sum(map(study.seeds_of, study.cells)) * 0.9
 
 
 @ALL
@@ -88,6 +89,15 @@ def test_a_part_of_a_study_keeps_what_it_can_decide():
     one = STUDIES["doorkey"].sized(only=("pbim-005-99",), frames=4096)
     assert [cell.config["total_frames"] for cell in one.cells] == [4096]
     assert [row["cell"] for row in one.paper["rows"]] == ["pbim-005-99"]
+
+
+def test_a_cell_may_have_seeds_of_its_own_which_a_size_overrides():
+    study = STUDIES["doorkey-conversions"]
+    seeds = {cell.name: study.seeds_of(cell) for cell in study.cells}
+    assert (seeds["pbim-025-995"], seeds["pbim-005-99"]) == (10, 5)
+    few = study.sized(seeds=2)
+    assert {few.seeds_of(cell) for cell in few.cells} == {2}
+    assert {study.sized(quick=True).seeds_of(cell) for cell in study.sized(quick=True).cells} == {3}
 
 
 def test_smoke_size_is_another_configuration():

@@ -17,12 +17,13 @@ class PPO:
     """A PPO run; the defaults reproduce torch-ac with rl-starter-files' model on MiniGrid.
 
     ``intrinsic`` is a bonus of ``pbim.intrinsic`` (its pure core runs inside the loop), multiplied by
-    ``intrinsic_scale`` and converted by ``shaping``. ``truncation="bootstrap"`` adds the value of the final
-    observation where the time limit cut an episode; F' is settled there all the same unless ``settle_truncated`` is
-    off. ``critics="separate"`` learns the values of R and of F' apart (with ``intrinsic_gamma`` for the latter): with
-    it the bootstrap reads the critic of R alone, so that settlement and bootstrap do not mix. ``correction`` (ADOPS,
-    ADOPES) changes what ``shaping`` emitted by what these two critics say. ``settlement="rollout"`` settles only the
-    part of an episode inside each rollout, centred by that rollout's own mean: it does not cancel, promises nothing.
+    ``intrinsic_scale`` and converted by ``shaping``; ``reward_scale`` multiplies all that is learnt from, R and F'
+    alike, and changes no optimum. ``truncation="bootstrap"`` adds the value of the final observation where the time
+    limit cut an episode; F' is settled there all the same unless ``settle_truncated`` is off. ``critics="separate"``
+    learns the values of R and of F' apart (with ``intrinsic_gamma`` for the latter): with it the bootstrap reads the
+    critic of R alone, so that settlement and bootstrap do not mix. ``correction`` (ADOPS, ADOPES) changes what
+    ``shaping`` emitted by what these two critics say. ``settlement="rollout"`` settles only the part of an episode
+    inside each rollout, centred by that rollout's own mean: it does not cancel, promises nothing.
     """
 
     env: Environment[Any]
@@ -30,6 +31,7 @@ class PPO:
     intrinsic_scale: float = 1.0
     shaping: Shaping = field(default_factory=NoBonus)
     correction: Adops | None = None
+    reward_scale: float = 1.0
     gamma: float = 0.99
     intrinsic_gamma: float | None = None
     truncation: Literal["end", "bootstrap"] = "end"
@@ -72,6 +74,8 @@ class PPO:
             raise InputError(f"recurrence must be 1 without memory, received {self.recurrence}: pass recurrence=1")
         if not 0 < self.gamma <= 1:
             raise InputError(f"gamma must be in (0, 1], received {self.gamma}: 0.99 is usual")
+        if not 0 < self.reward_scale < float("inf"):
+            raise InputError(f"reward_scale must be above 0 and finite, received {self.reward_scale}: 1 is usual")
         if self.intrinsic_gamma is not None and self.critics == "joint":
             raise InputError("intrinsic_gamma needs a critic of its own: pass critics='separate', or leave it out")
         if self.correction is not None and (self.critics == "joint" or self.bonus_gamma != self.gamma):

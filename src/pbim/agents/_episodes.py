@@ -24,7 +24,8 @@ class Running(NamedTuple):
 class Finished(NamedTuple):
     """Sums over the episodes that ended in a rollout, (): how many, how they ended, steps and undiscounted returns.
 
-    ``gap`` sums (length - optimal) over the episodes that terminated; NaN where the optimum is not known.
+    ``goal_length`` and ``gap`` sum length and (length - optimal) over the episodes that terminated; ``gap`` is NaN
+    where the optimum is not known.
     """
 
     episodes: Array
@@ -34,6 +35,7 @@ class Finished(NamedTuple):
     extrinsic: Array
     intrinsic: Array
     shaping: Array
+    goal_length: Array
     gap: Array
 
 
@@ -69,20 +71,20 @@ def count(
     unknown = jnp.full_like(rows[:, 0], jnp.nan)
     optimal = unknown[0] if running.optimal is None else running.optimal
 
-    def body(carry: tuple[Array, Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array, Array], Array]:
+    def body(carry: tuple[Array, ...], row: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
         sums, total, optimal = carry
         term, over, reached, fresh = row
         sums = sums + term
-        gap = jnp.where(reached, sums[0] - optimal, 0)
-        return (jnp.where(over, 0, sums), total + jnp.where(over, sums, 0), jnp.where(over, fresh, optimal)), gap
+        goal = jnp.where(reached, sums[0], 0), jnp.where(reached, sums[0] - optimal, 0)
+        return (jnp.where(over, 0, sums), total + jnp.where(over, sums, 0), jnp.where(over, fresh, optimal)), goal
 
     first = jnp.stack(running[:4])
     after = unknown if following is None else following
-    (sums, total, optimal), gaps = jax.lax.scan(
+    (sums, total, optimal), (lengths, gaps) = jax.lax.scan(
         body, (first, jnp.zeros_like(first), optimal), (rows, ended, terminated, after), unroll=8
     )
     ends = (jnp.sum(ended), jnp.sum(terminated), jnp.sum(truncated & ~terminated))
     length, extrinsic, intrinsic, shaping = jnp.sum(total, axis=1)
-    finished = Finished(*ends, length, extrinsic, intrinsic, shaping, jnp.sum(gaps))
+    finished = Finished(*ends, length, extrinsic, intrinsic, shaping, jnp.sum(lengths), jnp.sum(gaps))
     following_optimal = None if running.optimal is None else optimal
     return Running(sums[0], sums[1], sums[2], sums[3], following_optimal), finished

@@ -32,7 +32,8 @@ class Metrics(NamedTuple):
 
     ``gap`` is the mean excess over the shortest possible length, over the episodes that terminated, in environments
     that know it (NaN elsewhere). ``residual`` is the largest relative discounted sum of F' over the episodes that
-    ended: 0 means that F' cancelled.
+    ended: 0 means that F' cancelled. ``settled_goal`` and ``settled_truncated`` are F' at the last step of the episodes
+    that ended so: what the conversion takes back there. ``end_error`` is how far the critic was off at the last steps.
     """
 
     frames: Array
@@ -40,10 +41,14 @@ class Metrics(NamedTuple):
     goals: Array
     truncations: Array
     length: Array
+    goal_length: Array
     gap: Array
     extrinsic_return: Array
     intrinsic_return: Array
     shaping_return: Array
+    settled_goal: Array
+    settled_truncated: Array
+    end_error: Array
     residual: Array
     entropy: Array
     value: Array
@@ -74,7 +79,14 @@ def finish(config: PPO, carry: Carry, world: World, steps: Steps, key: Array) ->
     value, next_value = _values(config, carry.learner.params, world, steps)
     if config.correction is not None:
         seen = carry.updates * config.frames + config.num_envs * jnp.arange(config.num_steps)[:, None]
-        shaped = config.correction.corrected(shaped, steps.reward, value, next_value, gamma=config.gamma, seen=seen)
+        shaped = config.correction.corrected(
+            shaped,
+            steps.reward,
+            value / config.reward_scale,
+            next_value / config.reward_scale,
+            gamma=config.gamma,
+            seen=seen,
+        )
     certificate = Certificate(gamma=config.bonus_gamma).update(
         carry.certificate._replace(worst=jnp.zeros(())), shaped, ended
     )
@@ -92,14 +104,23 @@ def finish(config: PPO, carry: Carry, world: World, steps: Steps, key: Array) ->
         goals=finished.terminated,
         truncations=finished.truncated,
         length=finished.length * share,
+        goal_length=finished.goal_length / finished.terminated,
         gap=finished.gap / finished.terminated,
         extrinsic_return=finished.extrinsic * share,
         intrinsic_return=finished.intrinsic * share,
         shaping_return=finished.shaping * share,
+        settled_goal=_mean(shaped, steps.terminated),
+        settled_truncated=_mean(shaped, steps.truncated & ~steps.terminated),
+        end_error=_mean(jnp.abs(batch.advantage), ended),
         residual=certificate.worst,
         **losses._asdict(),
     )
     return Carry(learner, world, shaping, certificate, running, carry.key, updates), metrics
+
+
+def _mean(values: Array, where: Array) -> Array:
+    """Return the mean over the marked entries, NaN without one."""
+    return jnp.sum(jnp.where(where, values, 0)) / jnp.sum(where)
 
 
 def _paid(config: PPO, world: World, steps: Steps) -> tuple[World, Array]:
@@ -145,7 +166,9 @@ def _batch(config: PPO, steps: Steps, shaped: Array, value: Array, next_value: A
         streams = [(steps.reward, config.gamma), (shaped, config.bonus_gamma)]
     advantage = jnp.stack(
         [
-            gae(reward, value[index], next_value[index], ended, gamma=gamma, lam=config.gae_lambda)
+            gae(
+                config.reward_scale * reward, value[index], next_value[index], ended, gamma=gamma, lam=config.gae_lambda
+            )
             for index, (reward, gamma) in enumerate(streams)
         ]
     )

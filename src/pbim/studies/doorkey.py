@@ -34,6 +34,7 @@ BASE: dict[str, Any] = {
     "init_scheme": "torch-ac",
     "intrinsic_gamma": None,
     "intrinsic_scale": 1.0,
+    "reward_scale": 1.0,
     "truncation": "end",
     "settle_truncated": True,
     "settlement": "episode",
@@ -79,7 +80,7 @@ def cell(scheme: str, label: str, shaping: dict[str, Any], group: str, **changes
     """Return a cell at one of the paper's settings; without a bonus alpha changes nothing, so such runs are shared."""
     alpha, gamma = SETTINGS[group]
     intrinsic = None if shaping["kind"] == "none" else {"kind": "count", "alpha": alpha}
-    exact = changes.pop("exact", shaping["kind"] != "raw")
+    exact, seeds = changes.pop("exact", shaping["kind"] != "raw"), changes.pop("seeds", None)
     params = {"scheme": scheme, "alpha": alpha, "gamma": gamma, **changes.pop("params", {})}
     return Cell(
         name=f"{scheme}-{group}",
@@ -89,6 +90,7 @@ def cell(scheme: str, label: str, shaping: dict[str, Any], group: str, **changes
         config={**BASE, "gamma": gamma, "intrinsic": intrinsic, "shaping": shaping, **changes},
         params=params,
         exact=exact,
+        seeds=seeds,
     )
 
 

@@ -13,6 +13,8 @@ CONVERSIONS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"grm-{d}": (f"GRM, delay {d}", {"kind": "grm", "delay": d, "centring": "running"}) for d in DELAYS},
     **{f"geometric-{r}": (f"Geometric, {r}", {"kind": "geometric", "rate": r, "centring": "running"}) for r in RATES},
 }
+MAIN = "025-995"
+"""The setting with all the seeds; the others have half of them."""
 BOUNDED = ("grm-32", "geometric-0.02")
 _SOURCE = "pbim's own question, from prototypes of one to four seeds"
 
@@ -52,7 +54,7 @@ DOORKEY_CONVERSIONS = Study(
     summary="Raw, PBIM, GRM and Geometric of several strengths, and no bonus, at the paper's three settings.",
     learner="ppo",
     cells=tuple(
-        cell(scheme, label, shaping, group, total_frames=FRAMES)
+        cell(scheme, label, shaping, group, total_frames=FRAMES, seeds=None if group == MAIN else 5)
         for group in SETTINGS
         for scheme, (label, shaping) in CONVERSIONS.items()
     ),

@@ -19,6 +19,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "recurrence-1": ("recurrence 1", {"recurrence": 1}),
     "recurrence-8": ("recurrence 8", {"recurrence": 8}),
     "recurrence-16": ("recurrence 16", {"recurrence": 16}),
+    "values-unclipped": ("values not clipped", {"clip_values": False}),
+    "advantages-normalised": ("advantages normalised", {"normalize_advantages": True}),
+    "reward-scale-0.1": ("all rewards x 0.1", {"reward_scale": 0.1}),
     "unsettled": ("truncated episodes not settled (not exact)", {"settle_truncated": False, "exact": False}),
     "bootstrap": ("bootstrap at truncation", {"truncation": "bootstrap"}),
     "rollout": ("settled within the rollout (not exact)", {"settlement": "rollout", "exact": False}),
@@ -42,7 +45,7 @@ def _claim(variant: str, group: str) -> Claim:
 DOORKEY_SENSITIVITY = Study(
     name="doorkey-sensitivity",
     title="DoorKey-8x8: what the paper leaves open",
-    summary="PBIM under the readings of F-bar, recurrence, and what is settled when and where.",
+    summary="PBIM under the readings of F-bar, recurrence, values, scale, and what is settled when and where.",
     learner="ppo",
     cells=tuple(
         cell(

@@ -15,7 +15,8 @@ Learner = Literal["q_learning", "ppo"]
 class Cell:
     """One configuration: ``config`` is everything but the seed, ``params`` what varies, for tables and heat maps.
 
-    ``exact`` says whether the conversion promises to cancel over every episode.
+    ``exact`` says whether the conversion promises to cancel over every episode. ``seeds`` is the number of its runs
+    where that is not the study's.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Cell:
     group: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     exact: bool = True
+    seeds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,17 +122,26 @@ class Study:
     def runs(self) -> Iterator[tuple[Cell, int, dict[str, Any]]]:
         """Yield every run as (cell, seed, configuration); equal configurations of several cells are the same run."""
         for cell in self.cells:
-            for seed in range(self.seeds):
+            for seed in range(self.seeds_of(cell)):
                 yield cell, seed, config_of(self, cell, seed)
+
+    def seeds_of(self, cell: Cell) -> int:
+        """Return how many runs a cell has."""
+        return self.seeds if cell.seeds is None else cell.seeds
 
     def sized(
         self, *, seeds: int | None = None, only: tuple[str, ...] = (), frames: int | None = None, quick: bool = False
     ) -> "Study":
         """Return this study with other seeds, fewer schemes or cells, other frames, or at smoke size."""
         cells = self._chosen(only) if only else self.cells
-        seeds = seeds if seeds is not None else min(QUICK_SEEDS, self.seeds) if quick else self.seeds
-        if seeds < 1:
+        if seeds is None and quick:
+            seeds = min(QUICK_SEEDS, self.seeds)
+        if seeds is None:
+            seeds = self.seeds
+        elif seeds < 1:
             raise InputError(f"seeds must be at least 1, received {seeds}: leave it out for {self.seeds}")
+        else:
+            cells = tuple(replace(cell, seeds=None) for cell in cells)
         if quick:
             cells = tuple(replace(cell, config={**cell.config, **QUICK[self.learner]}) for cell in cells)
         if frames is not None:
@@ -190,7 +201,7 @@ class Study:
             "scheme": cell.scheme,
             "params": dict(cell.params),
             "exact": cell.exact,
-            "runs": [{"seed": seed, "key": key_of(config_of(self, cell, seed))} for seed in range(self.seeds)],
+            "runs": [{"seed": seed, "key": key_of(config_of(self, cell, seed))} for seed in range(self.seeds_of(cell))],
         }
 
 
