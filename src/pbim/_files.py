@@ -29,8 +29,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays to ``path`` (.npz)."""
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:
+    """Write arrays to ``path`` (.npz), smaller but slower with ``compress``."""
     objects = sorted(name for name, array in arrays.items() if np.asarray(array).dtype == object)
     if objects:
         raise InputError(
@@ -39,7 +39,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         )
     contents: dict[str, Any] = dict(arrays)
     with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **contents)
+        save = np.savez_compressed if compress else np.savez
+        save(file, allow_pickle=False, **contents)
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:

@@ -7,6 +7,10 @@ import jax.numpy as jnp
 from jax import Array
 
 
+Sums = tuple[Array, Array, Array]
+"""Of the running episode (4, num_envs), of those that ended (4, num_envs), and the shortest lengths (num_envs,)."""
+
+
 class Running(NamedTuple):
     """Sums over the running episode of each environment, (num_envs,): steps, and returns of R, F and F'.
 
@@ -71,7 +75,7 @@ def count(
     unknown = jnp.full_like(rows[:, 0], jnp.nan)
     optimal = unknown[0] if running.optimal is None else running.optimal
 
-    def body(carry: tuple[Array, ...], row: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, Array]]:
+    def body(carry: Sums, row: tuple[Array, ...]) -> tuple[Sums, tuple[Array, Array]]:
         sums, total, optimal = carry
         term, over, reached, fresh = row
         sums = sums + term

@@ -19,15 +19,18 @@ class Report:
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
-    """The folder of a study, as pbim reproduce leaves it; it need not be complete."""
+    """The folder of a study, as pbim reproduce or --publish leaves it; it need not be complete."""
     out: Path | None = None
     """The page (default: report/index.html in the folder)."""
+    publish: Path | None = None
+    """A folder to write a small copy of the results to, of which this command makes the same page."""
     json: bool = False
     """Print one JSON object: the verdicts, and the files written."""
 
     def run(self) -> int:
         """Write the page, print the verdicts and return the exit code."""
         from pbim.report import write
+        from pbim.report.archive import publish
         from pbim.report.evidence import gather
         from pbim.report.verdict_table import row
 
@@ -37,7 +40,9 @@ class Report:
             )
         evidence = gather(self.folder)
         try:
-            page, figures = write(evidence, self.folder, out=self.out)
+            if self.publish is not None:
+                publish(evidence, self.publish)
+            page, figures = write(evidence, self.publish or self.folder, out=self.out)
         except OSError as error:
             raise InputError(f"the report could not be written ({error}): choose another --out or make room") from None
         smoke = bool(evidence.study["quick"])

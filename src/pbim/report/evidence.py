@@ -100,7 +100,14 @@ def _listed(parts: list[str]) -> str:
 
 
 def gather(path: str | Path) -> Evidence:
-    """Return what a study's folder says; raises ``InputError`` for no study, no finished run or an unreadable file."""
+    """Return what a study's folder says; raises ``InputError`` for no study, no finished run or an unreadable file.
+
+    The folder is a results store or one that :func:`pbim.report.archive.publish` wrote.
+    """
+    from pbim.report import archive
+
+    if archive.is_archive(path):
+        return archive.read(path)
     store = Store(path)
     study = store.study()
     runs = store.runs()
@@ -118,7 +125,11 @@ def gather(path: str | Path) -> Evidence:
     axis = axis_of(x, done[0].metrics()[x].to_numpy(), curves=len(done) * max(1, len(metrics)))
     once = {run.key: run for run in runs}
     read = {key: _seen(run, study, axis, metrics) for key, run in once.items()}
-    seen = [replace(read[run.key], run=run) for run in runs]
+    return decided(study, [replace(read[run.key], run=run) for run in runs], axis)
+
+
+def decided(study: Mapping[str, Any], seen: list[Seen], axis: Axis) -> Evidence:
+    """Return runs as evidence: with every claim of the study decided."""
     figures = {cell["name"]: _figures(cell, seen, study["learner"]) for cell in study["cells"]}
     verdicts = decide(study["claims"], figures, seed=SEED, smoke=bool(study["quick"]))
     return Evidence(study=study, runs=seen, axis=axis, verdicts=verdicts)

@@ -185,7 +185,8 @@ class Study:
             "curves": [
                 {"metric": "length", "label": "Episode length", "better": "lower"},
                 {"metric": reward, "label": "Extrinsic return", "better": "higher"},
-            ][:: -1 if q_learning else 1],
+            ][:: -1 if q_learning else 1]
+            + ([] if q_learning else ENDS),
             "x": {"metric": axis, "label": axis.capitalize()},
             "grid": self.grid,
             "paper": self.paper,
@@ -204,6 +205,14 @@ class Study:
             "runs": [{"seed": seed, "key": key_of(config_of(self, cell, seed))} for seed in range(self.seeds_of(cell))],
         }
 
+
+ENDS = [
+    {"metric": "goal_length", "label": "Length of the episodes that reach the goal"},
+    {"metric": "settled_goal", "label": "F' at the last step before the goal"},
+    {"metric": "settled_truncated", "label": "F' at the last step before truncation"},
+    {"metric": "end_error", "label": "Critic's error at the last step"},
+]
+"""What a conversion does to the last step of an episode, of which PPO's rows hold the mean."""
 
 QUICK_SEEDS = 3
 QUICK: dict[str, dict[str, Any]] = {"q_learning": {"episodes": 60}, "ppo": {"total_frames": 8192}}

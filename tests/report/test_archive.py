@@ -1,0 +1,73 @@
+"""Published results: small, and as good as the store they were made from."""
+
+import numpy as np
+import pytest
+
+from pbim.cli import main
+from pbim.errors import InputError
+from pbim.report import verdicts
+from pbim.report.archive import CURVES, publish
+from pbim.report.evidence import gather
+from pbim.report.tables import run_csv
+from report.stores import write_cliff, write_doorkey
+
+
+@pytest.fixture(scope="module", params=["cliff", "doorkey"])
+def pair(request, tmp_path_factory):
+    """Return a store and what was published of it."""
+    home = tmp_path_factory.mktemp("archive")
+    if request.param == "cliff":
+        store = write_cliff(home / "store", unfinished=[("rnd", 4)], failed=[("pbim-no-norm", 1)])
+    else:
+        store = write_doorkey(home / "store")
+    publish(gather(store), home / "published")
+    return store, home / "published"
+
+
+def test_published_results_give_the_same_verdicts_and_figures(pair):
+    store, published = pair
+    assert str(verdicts(store)) == str(verdicts(published))  # as text: NaN is NaN
+    assert run_csv(gather(store)) == run_csv(gather(published))
+
+
+def test_published_results_have_every_seeds_curves_arrays_and_origin(pair):
+    store, published = map(gather, pair)
+    np.testing.assert_allclose(store.axis.middles, published.axis.middles)
+    for one, other in zip(store.runs, published.runs, strict=True):
+        assert (one.run.cell, one.run.seed, one.run.state) == (other.run.cell, other.run.seed, other.run.state)
+        assert one.run.config == other.run.config
+        assert one.certificate == other.certificate
+        for name in ("commit", "versions", "seconds", "error"):
+            assert one.run.status.get(name) == other.run.status.get(name)
+        assert "command" not in other.run.status  # it may name folders of another machine
+        for metric, curve in one.curves.items():
+            np.testing.assert_allclose(curve, other.curves[metric], rtol=1e-6)
+        for name, array in one.arrays.items():
+            np.testing.assert_array_equal(array, other.arrays[name])
+
+
+def test_the_page_is_made_of_published_results(pair, capsys):
+    _, published = pair
+    assert main(["report", str(published)]) == 0
+    assert (published / "report/index.html").exists()
+    assert "runs finished" in capsys.readouterr().out
+
+
+def test_published_results_are_smaller(pair):
+    store, published = pair
+
+    def size(folder, *names):
+        return sum(file.stat().st_size for name in names for file in folder.glob(name))
+
+    assert size(published, "*.parquet", "*.npz", "*.json") < size(store, "study.json", "runs/*/*") / 2
+
+
+def test_bad_folders_are_named(pair, tmp_path, capsys):
+    store, published = pair
+    assert main(["report", str(store), "--publish", str(store)]) == 2
+    assert "publish must name a folder of its own" in capsys.readouterr().err
+    for file in published.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes()[: None if file.name != CURVES else 40])
+    with pytest.raises(InputError, match="must hold published results"):
+        gather(tmp_path)
