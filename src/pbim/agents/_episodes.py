@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-
 Sums = tuple[Array, Array, Array]
 """Of the running episode (4, num_envs), of those that ended (4, num_envs), and the shortest lengths (num_envs,)."""
 

@@ -1,6 +1,7 @@
 """The paper's experiments and ours as data: a grid of cells, seeds, and claims; and the engines that run them."""
 
 from pbim.studies.cliff import CLIFF
+from pbim.studies.cliff_conversions import CLIFF_CONVERSIONS
 from pbim.studies.cliff_long import CLIFF_LONG
 from pbim.studies.cliff_sensitivity import CLIFF_SENSITIVITY
 from pbim.studies.doorkey import DOORKEY
@@ -10,6 +11,14 @@ from pbim.studies.study import Cell as Cell, Claim as Claim, Study as Study
 
 STUDIES: dict[str, Study] = {
     study.name: study
-    for study in (CLIFF, CLIFF_LONG, CLIFF_SENSITIVITY, DOORKEY, DOORKEY_CONVERSIONS, DOORKEY_SENSITIVITY)
+    for study in (
+        CLIFF,
+        CLIFF_LONG,
+        CLIFF_SENSITIVITY,
+        CLIFF_CONVERSIONS,
+        DOORKEY,
+        DOORKEY_SENSITIVITY,
+        DOORKEY_CONVERSIONS,
+    )
 }
 """Every study by its name."""

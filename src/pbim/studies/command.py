@@ -21,7 +21,7 @@ class Reproduce:
     """
 
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
-    """cliff, cliff-long, cliff-sensitivity, doorkey, doorkey-conversions or doorkey-sensitivity."""
+    """Its name: cliff, cliff-long, doorkey, ..."""
     seeds: int | None = None
     """Runs of every cell; the study's own number if left out."""
     only: tuple[str, ...] = ()
