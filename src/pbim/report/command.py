@@ -42,6 +42,7 @@ class Report:
         try:
             if self.publish is not None:
                 publish(evidence, self.publish)
+                evidence = gather(self.publish)  # the page says what the copy holds
             page, figures = write(evidence, self.publish or self.folder, out=self.out)
         except OSError as error:
             raise InputError(f"the report could not be written ({error}): choose another --out or make room") from None

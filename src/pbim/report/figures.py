@@ -24,7 +24,7 @@ DASHES = ("-", "--", "-.", ":")
 STROKES = 100
 """Points a curve has on paper."""
 _MOVES = {"up": (0, -1), "right": (1, 0), "down": (0, 1), "left": (-1, 0)}
-_STYLE = {
+STYLE = {
     "svg.hashsalt": "pbim",
     "svg.fonttype": "path",
     "font.size": 9,
@@ -52,7 +52,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
         if math.isfinite(heat.bounds[0]):
             drawings[f"heat-{index}-{heat.statistic}"] = partial(_heat, heat)
     files = []
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
         for name, draw in drawings.items():
             files += _save(draw(), folder / _safe(name))
     return files

@@ -14,14 +14,14 @@ from pbim.report import statistics
 from pbim.report.evidence import SEED, Evidence, Seen
 from pbim.report.markup import NOTHING, Html, join, number, plural, span, table, tag
 
-_PAPER = {"T": "frames_to_converge", "mean": "converged_length", "std": "converged_std"}
+PAPER = {"T": "frames_to_converge", "mean": "converged_length", "std": "converged_std"}
 """The columns of the paper's table, and our figures with its definitions."""
 
 
 def cell_table(evidence: Evidence) -> Html:
     """Return every cell's figures over seeds, mean and interquartile mean with intervals, the paper's beside them."""
     printed = {row["cell"]: row for row in (evidence.study.get("paper") or {}).get("rows", [])}
-    beside = {ours: theirs for theirs, ours in _PAPER.items() if printed and ours in evidence.statistics}
+    beside = {ours: theirs for theirs, ours in PAPER.items() if printed and ours in evidence.statistics}
     shown = (name for name in evidence.statistics if name in beside or _any_finite(evidence, name))
     columns = {name: evidence.statistics[name] for name in shown}
     head: list[Any] = ["Cell", "Seeds"]

@@ -91,8 +91,7 @@ def _support(verdict: Verdict) -> tuple[Any, ...]:
     if math.isfinite(verdict.permutation):
         lines.append(f"permutation p {_is(verdict.permutation)}")
         lines.append(f"greater in {100 * verdict.improvement:.0f}% of seed pairs")
-    if verdict.verdict == UNDECIDED and min(verdict.n) >= LEAST:
-        lines.append(_would_decide(verdict))
+    lines.append(needed(verdict))
     return tuple(tag("span", line, class_="line") for line in (*lines, verdict.note) if line)
 
 
@@ -101,7 +100,10 @@ def _is(value: float) -> str:
     return shown if shown.startswith("<") else f"= {shown}"
 
 
-def _would_decide(verdict: Verdict) -> str:
+def needed(verdict: Verdict) -> str:
+    """Return how many seeds would decide what is undecided; nothing where it is decided, or too early to say."""
+    if verdict.verdict != UNDECIDED or min(verdict.n, default=0) < LEAST:
+        return ""
     if verdict.seeds is None:
         return "no number of seeds would decide at this difference"
     return f"about {verdict.seeds:,} seeds a cell would decide"

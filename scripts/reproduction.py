@@ -1,0 +1,195 @@
+"""Fill the published pages from the published rows: python scripts/reproduction.py (or make results).
+
+In a page, ``<!-- begin WHAT -->`` ... ``<!-- end -->`` holds a table and ``<!--= WHAT -->`` ... ``<!--/-->`` a number.
+WHAT is
+
+    verdicts STUDY                            every claim, decided
+    cells STUDY GROUP STATISTIC ...           cells over seeds, the paper's figures beside ours (GROUP - is all)
+    effort                                    runs, steps and hours of every study
+    mean STUDY CELL STATISTIC                 mean with its 95% interval over seeds
+    count STUDY CELL STATISTIC                how many seeds have the figure at all (solved, reached, converged)
+    tally STUDY                               how many claims were reproduced, not reproduced, undecided
+
+so a page says what it shows, and nothing in it is typed by hand. The studies' own pages and figures are written again,
+too.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from pbim.report import statistics, write
+from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from pbim.report.evidence import SEED, Evidence, gather
+from pbim.report.markup import NOTHING, number, plural, span
+from pbim.report.tables import PAPER
+from pbim.report.verdict_table import MARKS, needed, ours
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs" / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md")
+BLOCK = re.compile(r"<!-- begin (.*?) -->\n.*?<!-- end -->", re.S)
+VALUE = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.S)
+
+
+@lru_cache
+def evidence_of(study: str) -> Evidence:
+    """Return what was published of a study."""
+    return gather(RESULTS / study)
+
+
+def published() -> list[str]:
+    """Return the studies that have been published."""
+    return sorted(path.parent.name for path in RESULTS.glob("*/runs.parquet"))
+
+
+def table(head: list[str], rows: list[list[str]], *, left: int = 1) -> str:
+    """Return a Markdown table whose first ``left`` columns are text."""
+    rule = ["---" if column < left else "---:" for column in range(len(head))]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in (head, rule, *rows))
+
+
+def verdicts(study: str) -> str:
+    """Return every claim of a study with the paper's figure, ours and the verdict, failures first."""
+    order = {NOT_REPRODUCED: 0, UNDECIDED: 1, REPRODUCED: 2}
+    found = sorted(evidence_of(study).verdicts, key=lambda verdict: order[verdict.verdict])
+    rows = [
+        [
+            f"{MARKS[verdict.verdict][0]} {verdict.verdict}",
+            str(verdict.claim["statement"]),
+            str(verdict.claim["paper"]),
+            ours(verdict),
+            " and ".join(map(str, verdict.n)),
+            needed(verdict) or ("at least 3 seeds" if verdict.verdict == UNDECIDED else NOTHING),
+        ]
+        for verdict in found
+    ]
+    return table(["verdict", "claim", "paper", "ours [95% interval]", "n", "would decide"], rows, left=6)
+
+
+def cells(study: str, group: str, *names: str) -> str:
+    """Return cells over their seeds: the mean with its interval, and how many have the figure where not all do."""
+    evidence = evidence_of(study)
+    printed = {row["cell"]: row for row in (evidence.study.get("paper") or {}).get("rows", [])}
+    theirs = {mine: column for column, mine in PAPER.items() if printed}
+    head = ["cell", "seeds"]
+    for name in names:
+        head += [f"{evidence.statistics[name].label}, paper"] * (name in theirs) + [evidence.statistics[name].label]
+    rows = []
+    for cell, runs in evidence.cells(None if group == "-" else group):
+        row = [cell["label"] if group != "-" else _full(evidence, cell), str(sum(seen.done for seen in runs))]
+        for name in names:
+            if name in theirs:
+                row.append(number(printed.get(cell["name"], {}).get(theirs[name])))
+            row.append(mean(study, cell["name"], name))
+        rows.append(row)
+    return table(head, rows)
+
+
+def _full(evidence: Evidence, cell: dict[str, str]) -> str:
+    labels = {group["name"]: group["label"] for group in evidence.groups}
+    return ", ".join(filter(None, (cell["label"], labels.get(cell["group"], ""))))
+
+
+def _values(study: str, cell: str, name: str) -> np.ndarray:
+    runs = [seen for seen in evidence_of(study).runs if seen.run.cell == cell and seen.done]
+    if not runs:
+        raise SystemExit(f"no finished run of {cell} in {study}")
+    return np.array([seen.figures[name] for seen in runs], np.float64)
+
+
+def mean(study: str, cell: str, name: str) -> str:
+    """Return a figure's mean over seeds with its interval, and over how many where some seeds have none."""
+    values = _values(study, cell, name)
+    finite = values[np.isfinite(values)]
+    few = f" ({len(finite)} of {len(values)})" if len(finite) < len(values) else ""
+    if not len(finite):
+        return f"{NOTHING}{few}"
+    shown = number(float(finite.mean()))
+    if len(finite) > 1:
+        shown += f" {span(*statistics.interval(finite, seed=SEED))}"
+    return f"{shown}{few}"
+
+
+def count(study: str, cell: str, name: str) -> str:
+    """Return in how many seeds a figure exists."""
+    values = _values(study, cell, name)
+    return f"{int(np.isfinite(values).sum())} of {plural(len(values), 'seed')}"
+
+
+def tally(study: str) -> str:
+    """Return the verdicts of a study, counted."""
+    found = [verdict.verdict for verdict in evidence_of(study).verdicts]
+    return ", ".join(f"{found.count(name)} {name}" for name in (REPRODUCED, NOT_REPRODUCED, UNDECIDED))
+
+
+def effort() -> str:
+    """Return what every study took: finished runs, steps of environments, hours of one core, commits."""
+    rows, total = [], np.zeros(4)
+    for study in published():
+        evidence = evidence_of(study)
+        runs = {seen.run.key: seen.run.status for seen in evidence.runs if seen.run.state in ("done", "failed")}
+        failed = sum(status["state"] == "failed" for status in runs.values())
+        steps, hours = (sum(float(status[name] or 0) for status in runs.values()) for name in ("steps", "seconds"))
+        commits = sorted({str(status["commit"])[:7] for status in runs.values() if status["commit"]})
+        total += (len(runs) - failed, failed, steps, hours / 3600)
+        done = f"{len(runs) - failed} of {evidence.planned}"
+        rows.append([f"`{study}`", done, str(failed), number(steps), f"{hours / 3600:.2f}", ", ".join(commits)])
+    rows.append(["all", f"{total[0]:,.0f}", f"{total[1]:,.0f}", number(total[2]), f"{total[3]:.2f}", ""])
+    return table(["study", "runs finished", "failed", "steps", "core hours", "commit"], rows)
+
+
+WHAT: dict[str, Callable[..., str]] = {
+    "verdicts": verdicts,
+    "cells": cells,
+    "effort": effort,
+    "mean": mean,
+    "count": count,
+    "tally": tally,
+}
+
+
+def made(what: str) -> str:
+    """Return the text for what a page asks for."""
+    name, *arguments = what.split()
+    if name not in WHAT:
+        raise SystemExit(f"a page asks for {what!r}: known are {', '.join(WHAT)}")
+    return WHAT[name](*arguments)
+
+
+def filled(text: str) -> str:
+    """Return a page with its tables and numbers made anew."""
+    text = BLOCK.sub(lambda found: f"<!-- begin {found[1]} -->\n{made(found[1])}\n<!-- end -->", text)
+    return VALUE.sub(lambda found: f"<!--= {found[1]} -->{made(found[1])}<!--/-->", text)
+
+
+def main() -> int:
+    """Write everything again, or only say what would change."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where a page is not true")
+    parser.add_argument("--pages", action="store_true", help="only the pages, not the studies' reports and figures")
+    arguments = parser.parse_args()
+    stale = [page for page in PAGES if page.exists() and filled(page.read_text()) != page.read_text()]
+    for page in stale:
+        print(f"{'stale' if arguments.check else 'filled'}: {page.relative_to(ROOT)}")
+        if not arguments.check:
+            page.write_text(filled(page.read_text()))
+    if arguments.check:
+        return int(bool(stale))
+    if not arguments.pages:
+        for study in published():
+            print(f"written: {write(evidence_of(study), RESULTS / study)[0].relative_to(ROOT)}")
+        from reproduction_figures import draw_all
+
+        for file in draw_all(evidence_of, RESULTS / "figures"):
+            print(f"written: {file.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

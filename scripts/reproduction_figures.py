@@ -1,0 +1,129 @@
+"""The figures of docs/reproduction.md, drawn from the published rows by scripts/reproduction.py."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pbim._files import replacing
+from pbim.report.curves import band, coarser
+from pbim.report.evidence import Evidence, Seen
+from pbim.report.figures import COLOURS, STYLE
+
+Gather = Callable[[str], Evidence]
+POINTS = 60
+MAIN = "025-995"
+SHOWN = ("none", "im", "pbim", "grm-32", "geometric-0.02")
+
+
+def draw_all(gather: Gather, folder: Path) -> list[Path]:
+    """Draw every figure whose study has been published; returns the files."""
+    files = []
+    for name, (studies, draw) in FIGURES.items():
+        if all((folder.parent / study / "runs.parquet").exists() for study in studies):
+            with rc_context(STYLE), replacing(folder / f"{name}.svg") as file:
+                draw(*map(gather, studies)).savefig(file, format="svg", metadata={"Date": None})
+            files.append(folder / f"{name}.svg")
+    return files
+
+
+def cells_of(evidence: Evidence, group: str) -> dict[str, tuple[str, list[Seen]]]:
+    """Return label and finished runs of every cell of a group, by scheme."""
+    return {
+        cell["scheme"]: (cell["label"], [seen for seen in runs if seen.done])
+        for cell, runs in evidence.cells(group)
+        if any(seen.done for seen in runs)
+    }
+
+
+def conversions(evidence: Evidence) -> Figure:
+    """Draw learning curves at the paper's hardest setting, and every seed's final length."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    curves, dots = figure.subplots(1, 2, width_ratios=(1.1, 1))
+    found = cells_of(evidence, MAIN)
+    for index, scheme in enumerate(scheme for scheme in SHOWN if scheme in found):
+        line(curves, evidence, *found[scheme], "length", COLOURS[index])
+    curves.set(xlabel="million frames", ylabel="episode length (640: time limit)", yscale="log")
+    curves.set_title("DoorKey-8x8, alpha .025, gamma .995: mean and 95% interval", loc="left", fontsize=9)
+    curves.legend(fontsize=7)
+    strip(dots, found.values(), "final_length")
+    dots.set(xlabel="episode length over the last 10% of frames, one dot a seed", xscale="log")
+    return figure
+
+
+def mechanism(evidence: Evidence) -> Figure:
+    """Draw what the last step takes back, how wrong the critic is there, and what reaching the goal then pays."""
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    panels = figure.subplots(2, 3)
+    for row, group in zip(panels, ("005-99", MAIN), strict=True):
+        found = cells_of(evidence, group)
+        label = next(each["label"] for each in evidence.groups if each["name"] == group)
+        for index, scheme in enumerate(scheme for scheme in SHOWN if scheme in found):
+            colour, (name, runs) = COLOURS[index], found[scheme]
+            if scheme not in ("none", "im"):
+                line(row[0], evidence, name, runs, "settled_truncated", colour)
+                length, paid = (np.concatenate([seen.curves[metric] for seen in runs]) for metric in ENDS)
+                row[2].plot(length, 1 + paid, ".", color=colour, markersize=2, alpha=0.5, label=name)
+            line(row[1], evidence, name, runs, "end_error", colour)
+        row[0].set(ylabel="F' at a truncated episode's last step")
+        row[1].set(ylabel="critic's error at the last step", yscale="log")
+        row[2].set(ylabel="1 + F' at the step that reaches the goal", xscale="log")
+        row[2].axhline(0, color="black", linewidth=0.8)
+        row[0].set_title(label, loc="left", fontsize=9)
+        for panel, words in zip(row, ("million frames", "million frames", "episode length"), strict=True):
+            panel.set_xlabel(words)
+        row[1].legend(fontsize=7)
+    return figure
+
+
+ENDS = ("goal_length", "settled_goal")
+
+
+def ablation(evidence: Evidence) -> Figure:
+    """Draw every seed's final length under each change of one thing."""
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    for panel, group in zip(figure.subplots(1, 2, sharey=True), evidence.groups, strict=True):
+        strip(panel, cells_of(evidence, group["name"]).values(), "final_length")
+        panel.set(xlabel="episode length over the last 10% of frames", xscale="log")
+        panel.set_title(group["label"], loc="left", fontsize=9)
+    return figure
+
+
+def cliff(evidence: Evidence) -> Figure:
+    """Draw every seed's final return on the cliff walks, by conversion."""
+    figure = Figure(figsize=(10, 3), layout="constrained")
+    for panel, group in zip(figure.subplots(1, 3, sharey=True), evidence.groups, strict=True):
+        statistic = "late_return" if group["name"] == "long" else "final_return"
+        strip(panel, cells_of(evidence, group["name"]).values(), statistic)
+        panel.set(xlabel="return after episode 3000" if group["name"] == "long" else "return over the last 10%")
+        panel.set_title(group["label"], loc="left", fontsize=9)
+    return figure
+
+
+def line(ax: Axes, evidence: Evidence, label: str, runs: list[Seen], metric: str, colour: str) -> None:
+    """Draw the mean over seeds of a curve with its 95% interval."""
+    x = coarser(evidence.axis.middles[None], POINTS)[0] / 1e6
+    middle, half = band(coarser(np.array([seen.curves[metric] for seen in runs]), POINTS))
+    ax.plot(x, middle, color=colour, linewidth=1.4, label=f"{label} (n = {len(runs)})")
+    ax.fill_between(x, middle - half, middle + half, color=colour, alpha=0.18, linewidth=0)
+
+
+def strip(ax: Axes, cells: Iterable[tuple[str, list[Seen]]], statistic: str) -> None:
+    """Draw one row a cell: a dot a seed, and the mean."""
+    cells = list(cells)[::-1]
+    for row, (_, runs) in enumerate(cells):
+        values = np.array([seen.figures[statistic] for seen in runs])
+        ax.plot(values, row + np.linspace(-0.22, 0.22, len(values)), ".", color=COLOURS[0], alpha=0.6, markersize=4)
+        ax.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLOURS[1], linewidth=1.6)
+    ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=7)
+
+
+FIGURES: dict[str, tuple[tuple[str, ...], Callable[..., Figure]]] = {
+    "conversions": (("doorkey-conversions",), conversions),
+    "mechanism": (("doorkey-conversions",), mechanism),
+    "ablation": (("doorkey-sensitivity",), ablation),
+    "cliff": (("cliff-conversions",), cliff),
+}

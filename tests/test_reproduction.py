@@ -1,0 +1,83 @@
+"""The published pages say what the published rows say, and nothing of the plan is left out."""
+
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+
+import polars
+import pytest
+
+from pbim.report.evidence import gather
+from pbim.results import key_of
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def pages():
+    spec = importlib.util.spec_from_file_location("reproduction", ROOT / "scripts" / "reproduction.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PUBLISHED = sorted(path.parent.name for path in (ROOT / "docs/results").glob("*/runs.parquet"))
+
+
+def test_tables_and_numbers_equal_the_rows(pages):
+    asked = 0
+    for page in pages.PAGES:
+        text = page.read_text()
+        assert pages.filled(text) == text, f"{page.name} is stale: make results"
+        asked += len(pages.BLOCK.findall(text)) + len(pages.VALUE.findall(text))
+    assert asked > 20
+
+
+def test_a_changed_row_changes_the_page(pages, tmp_path, monkeypatch):
+    study, cell = "cliff", "none"
+    shutil.copytree(pages.RESULTS / study, tmp_path / study)
+    rows = polars.read_parquet(tmp_path / study / "runs.parquet")
+    shifted = rows.with_columns(polars.col("final_return") + 1)
+    shifted.write_parquet(tmp_path / study / "runs.parquet")
+    before = pages.mean(study, cell, "final_return")
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    pages.evidence_of.cache_clear()
+    assert pages.mean(study, cell, "final_return") != before
+    pages.evidence_of.cache_clear()
+
+
+@pytest.mark.parametrize("study", PUBLISHED)
+def test_every_row_is_of_a_planned_run_and_names_its_configuration_and_commit(study):
+    plan = json.loads((ROOT / "docs/results" / study / "study.json").read_text())
+    keys = {run["key"] for cell in plan["cells"] for run in cell["runs"]}
+    rows = polars.read_parquet(ROOT / "docs/results" / study / "runs.parquet")
+    assert set(rows["key"]) <= keys
+    assert rows["key"].is_unique().all()
+    for row in rows.iter_rows(named=True):
+        config = json.loads(row["config"])
+        assert key_of(config) == row["key"]
+        assert config["seed"] == row["seed"]
+        assert re.fullmatch(r"[0-9a-f]{40}", row["commit"])
+    assert not plan["quick"]
+
+
+@pytest.mark.parametrize("study", PUBLISHED)
+def test_exact_conversions_cancelled_in_every_published_run(study):
+    evidence = gather(ROOT / "docs/results" / study)
+    for cell, runs in evidence.cells():
+        for seen in runs:
+            if seen.done and cell["exact"]:
+                assert seen.certificate["ok"], (cell["name"], seen.run.seed, seen.certificate)
+
+
+def test_published_files_name_no_folder_of_the_machine_that_made_them():
+    for path in (ROOT / "docs/results").rglob("*"):
+        if path.suffix in (".json", ".html", ".csv", ".svg"):
+            assert not re.search(r"/(work|home|root|tmp)/", path.read_text()), path
+
+
+def test_an_unknown_wish_is_named(pages):
+    with pytest.raises(SystemExit, match="known are"):
+        pages.made("nothing")
