@@ -32,7 +32,7 @@ def test_tables_and_numbers_equal_the_rows(pages):
         text = page.read_text()
         assert pages.filled(text) == text, f"{page.name} is stale: make results"
         asked += len(pages.BLOCK.findall(text)) + len(pages.VALUE.findall(text))
-    assert asked > 20
+    assert asked > 10
 
 
 def test_a_changed_row_changes_the_page(pages, tmp_path, monkeypatch):
