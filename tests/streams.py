@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from operator import mul
 from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
@@ -36,8 +37,8 @@ def streams(draw: st.DrawFn, dtype: str = "float64", shapes: st.SearchStrategy[A
 
 
 @st.composite
-def ledgers(draw: st.DrawFn, gamma: Any = None, normalize: Any = None) -> sh.Ledger:
-    """Any member of the ledger family, with any centring."""
+def ledgers(draw: st.DrawFn, gamma: Any = None, normalize: Any = None, mixing: bool = True) -> Any:
+    """Any member of the ledger family, with any centring, and mixtures of them."""
     gamma = draw(DISCOUNTS) if gamma is None else gamma
     if normalize is None:
         normalize = draw(
@@ -45,7 +46,15 @@ def ledgers(draw: st.DrawFn, gamma: Any = None, normalize: Any = None) -> sh.Led
                 [True, False, sh.ExponentialMean(rate=0.3), sh.PreviousRollout(steps=3), sh.FixedMean(mean=0.25)]
             )
         )
-    kind = draw(st.sampled_from(["pbim", "grm", "geometric", "custom"]))
+    kinds = ["pbim", "grm", "geometric", "bounded", *(["custom", "mixture"] if mixing else [])]
+    kind = draw(st.sampled_from(kinds))
+    if kind == "mixture":
+        share = draw(st.floats(0.1, 0.9))
+        parts = tuple(draw(ledgers(gamma=gamma, normalize=normalize, mixing=False)) for _ in range(2))
+        return sh.Mixture(members=parts, weights=(share, 1 - share))
+    if kind == "bounded":
+        limit, rate = draw(st.sampled_from([0.0, 0.25, 2.0, 10.0])), draw(st.sampled_from([0.0, 0.3, 1.0]))
+        return sh.Bounded(gamma=gamma, normalize=normalize, limit=limit, rate=rate)
     if kind == "grm":
         return sh.GRM(gamma=gamma, normalize=normalize, delay=draw(st.integers(1, 5)))
     if kind == "geometric":
@@ -95,11 +104,17 @@ def discounted(values: Sequence[Fraction], gamma: Fraction) -> Fraction:
     return sum((gamma**t * value for t, value in enumerate(values)), Fraction(0))
 
 
-def reference(conversion: sh.Ledger, stream: Stream) -> list[list[Fraction]]:
+def reference(conversion: Any, stream: Stream) -> list[list[Fraction]]:
     """The definitions, spelled out with powers of gamma in rational arithmetic; (T, num_envs).
 
     Written from the papers' sums, on purpose unlike the library: no ledger, no recursion, no rounding.
     """
+    if isinstance(conversion, sh.Mixture):
+        parts = [reference(member, stream) for member in conversion.members]
+        weights = [Fraction(weight) for weight in conversion.weights]
+        return [
+            [sum(map(mul, weights, values)) for values in zip(*row, strict=True)] for row in zip(*parts, strict=True)
+        ]
     gamma = Fraction(conversion.gamma)
     rows, width = stream.bonus.shape
     bonus = [[Fraction(float(value)) for value in row] for row in stream.bonus]
@@ -126,6 +141,9 @@ def _payment(
         return gamma**-conversion.delay * centred[earned][env] if earned >= start else Fraction(0)
     if isinstance(conversion, sh.Geometric):
         return Fraction(conversion.rate) * owed
+    if isinstance(conversion, sh.Bounded):
+        within = min(max(owed, -Fraction(conversion.limit)), Fraction(conversion.limit))
+        return owed - (1 - Fraction(conversion.rate)) * within
     if isinstance(conversion, sh.Custom):
         return (t - start) % 2 * (owed / 3 + centred[t][env] / 2)
     return Fraction(0)

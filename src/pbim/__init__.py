@@ -9,7 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _NAMES = {
-    "shaping": "PBIM GRM Geometric Custom Raw NoBonus PIES PBRS LookAhead LookBack",
+    "shaping": "PBIM GRM Geometric Bounded Mixture Custom Raw NoBonus PIES PBRS LookAhead LookBack",
     "verification": "Certificate FiniteMDP residuals verify",
     "intrinsic": "EpisodicCount LifetimeCount ActionRecency PseudoCount RND ICM RIDE NovelD E3B Disagreement "
     "Empowerment",

@@ -33,10 +33,12 @@ from pbim.shaping import (
     PBIM as PBIM,
     PBRS as PBRS,
     PIES as PIES,
+    Bounded as Bounded,
     Custom as Custom,
     Geometric as Geometric,
     LookAhead as LookAhead,
     LookBack as LookBack,
+    Mixture as Mixture,
     NoBonus as NoBonus,
     Raw as Raw,
 )

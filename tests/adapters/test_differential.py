@@ -29,6 +29,10 @@ CONVERSIONS = {
     "pbim": pbim.PBIM(gamma=0.5, normalize=False),
     "grm": pbim.GRM(gamma=0.5, delay=2, normalize=False),
     "geometric": pbim.Geometric(gamma=0.5, rate=0.75, normalize=False),
+    "bounded": pbim.Bounded(gamma=0.5, limit=2, normalize=False),
+    "mixture": pbim.Mixture(
+        members=(pbim.PBIM(gamma=0.5, normalize=False), pbim.GRM(gamma=0.5, delay=2, normalize=False))
+    ),
 }
 
 

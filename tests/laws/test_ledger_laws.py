@@ -60,6 +60,13 @@ def test_fractions_agree_with_the_definitions_exactly(data):
                 sh.PBIM(gamma=gamma, normalize=False),
                 sh.GRM(gamma=gamma, delay=2),
                 sh.Geometric(gamma=gamma, rate=Fraction(1, 3)),
+                sh.Bounded(gamma=gamma, limit=Fraction(2, 3)),
+                sh.Bounded(gamma=gamma, limit=3, rate=Fraction(1, 3)),
+                sh.Mixture(members=(sh.GRM(gamma=gamma, delay=2), sh.Geometric(gamma=gamma, rate=Fraction(1, 3)))),
+                sh.Mixture(
+                    members=(sh.PBIM(gamma=gamma), sh.Bounded(gamma=gamma, limit=1)),
+                    weights=(Fraction(1, 3), Fraction(2, 3)),
+                ),
             ]
         )
     )
@@ -158,6 +165,66 @@ def test_the_bound_is_tight_and_pbim_has_none():
     np.testing.assert_allclose(bounded.ledger, 1 / (0.9 - 0.8), rtol=1e-9)
     grown, _ = (c := sh.PBIM(gamma=0.9, normalize=False)).rollout(c.init(1), ones, never)
     assert grown.ledger[0] > 1e100
+
+
+@given(
+    gamma=st.floats(0.5, 1.0),
+    limit=st.floats(0, 10),
+    rate=st.floats(0, 1),
+    bonus=st.lists(st.floats(-5, 5), min_size=50, max_size=200),
+)
+@settings(max_examples=60)
+def test_a_bounded_ledger_keeps_its_limit_when_the_episode_never_ends(gamma, limit, rate, bonus):
+    conversion = sh.Bounded(gamma=gamma, limit=limit, rate=rate, normalize=False)
+    state = conversion.init(1)
+    for value in bonus:
+        state, shaped = conversion.step(state, np.array([value]), np.array([False]))
+        assert abs(state.ledger[0]) <= ((1 - rate) * limit + abs(value)) / gamma * (1 + 1e-9) + 1e-12
+    worst = ((1 - rate) * limit + 5) / gamma
+    assert abs(shaped[0]) <= worst + 5 + 1e-9
+
+
+def test_the_limit_is_reached_and_a_bonus_of_one_is_repaid_as_often_as_growth_says():
+    ones, never = np.ones((3000, 1)), np.zeros((3000, 1), bool)
+    held, _ = (c := sh.Bounded(gamma=0.9, limit=4, normalize=False)).rollout(c.init(1), ones, never)
+    np.testing.assert_allclose(held.ledger, (4 + 1) / 0.9, rtol=1e-9)
+    for limit in (0, 0.5, 1, 7.3, 1e4, float("inf")):
+        conversion = sh.Bounded(gamma=0.9, limit=limit, normalize=False)
+        for length in (2, 3, 20, 60):
+            owed, state = 0.0, conversion.init(1)
+            for t in range(length - 1):
+                state, _ = conversion.step(state, np.array([float(t == 0)]), np.array([False]))
+                owed = max(owed, state.ledger[0])
+            assert owed <= conversion.growth(length) * (1 + 1e-9)
+        assert owed >= conversion.growth(60) * 0.89  # the bound is not a loose one
+
+
+@given(data=st.data(), gamma=s.DISCOUNTS, normalize=st.booleans(), rate=st.floats(0.01, 1))
+@settings(max_examples=60)
+def test_bounded_without_a_limit_is_pbim_or_geometric_and_with_none_at_all_repays_at_once(data, gamma, normalize, rate):
+    stream = data.draw(s.streams())
+    common = {"gamma": gamma, "normalize": normalize}
+    at_once = s.convert(sh.Geometric(rate=1, **common), stream)
+    for one, other in (
+        (sh.Bounded(limit=float("inf"), **common), s.convert(sh.PBIM(**common), stream)),
+        (sh.Bounded(limit=float("inf"), rate=rate, **common), s.convert(sh.Geometric(rate=rate, **common), stream)),
+        (sh.Bounded(limit=0, rate=rate, **common), at_once),
+        (sh.Bounded(limit=5, rate=1, **common), at_once),
+    ):
+        np.testing.assert_allclose(s.convert(one, stream), other, rtol=1e-12, atol=1e-12)
+
+
+@given(data=st.data())
+@settings(max_examples=40)
+def test_a_mixture_of_one_is_that_one_and_weights_are_linear(data):
+    gamma, normalize = data.draw(s.DISCOUNTS), data.draw(st.booleans())
+    one, two = (data.draw(s.ledgers(gamma=gamma, normalize=normalize, mixing=False)) for _ in range(2))
+    stream, weight = data.draw(s.streams()), data.draw(st.floats(0.01, 0.99))
+    alone, other = s.convert(one, stream), s.convert(two, stream)
+    np.testing.assert_array_equal(s.convert(sh.Mixture(members=(one,)), stream), alone)
+    np.testing.assert_array_equal(s.convert(sh.Mixture(members=(one, one)), stream), alone)
+    mixed = s.convert(sh.Mixture(members=(one, two), weights=(weight, 1 - weight)), stream)
+    np.testing.assert_allclose(mixed, weight * alone + (1 - weight) * other, rtol=1e-12, atol=1e-12)
 
 
 @given(data=st.data(), gamma=s.DISCOUNTS, normalize=st.booleans())

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pbim
+import pbim.shaping._bounded as bounded_module
 import pbim.shaping._ledger as original
+import pbim.shaping._mixture as mixture_module
 
 SOURCE = Path(original.__file__).read_text()
 IN_PLACE, PURE = "NumPy rows", "pure body"
@@ -52,6 +55,23 @@ MUTANTS = {
     f"{PURE}: dummy steps move the ledger": ("xp.where(valid, owed, ledger)", "owed"),
     "GRM forgets that a new episode began": ("return entries, xp.where(ended, 0, age)", "return entries, age"),
     "GRM repays an entry as it was, not grown": ("entries[0] * growth", "entries[0]"),
+}
+
+REPAYMENTS = {
+    "Bounded counts the limit on one side only": (
+        bounded_module,
+        "xp.where(ledger < -limit, -limit, ledger)",
+        "ledger",
+    ),
+    "Bounded repays all once it is above the limit": (
+        bounded_module,
+        "xp.where(ledger > limit, limit,",
+        "xp.where(ledger > limit, 0 * limit,",
+    ),
+    "Bounded repays nothing within the limit": (bounded_module, "+ rate * within", ""),
+    "Bounded keeps the excess": (bounded_module, "(ledger - within) + rate", "rate"),
+    "Mixture forgets its weights": (mixture_module, "sum(weight * part", "sum(part"),
+    "Mixture runs on with old states": (mixture_module, "tuple(new for new, _ in runs)", "state.members"),
 }
 
 
@@ -128,3 +148,47 @@ def test_every_mutant_is_caught(name):
     line, mutated = MUTANTS[name]
     assert SOURCE.count(line) == 1, f"the line to mutate has changed: {line}"
     assert not laws_hold(load(SOURCE.replace(line, mutated)))
+
+
+def repayments_hold(bounded, mixture) -> bool:
+    """Tell whether Bounded repays by hand as its formula says, a mixture is what it is made of, and both cancel."""
+    rng = np.random.default_rng(0)
+    bonus, ended = rng.normal(0, 1, (60, 3)), rng.random((60, 3)) < 0.1
+    limited = bounded.Bounded(gamma=0.9, limit=1.0, rate=0.25, normalize=False)
+    members = (pbim.GRM(gamma=0.9, delay=2, normalize=False), pbim.PBIM(gamma=0.9, normalize=False))
+    mixed = mixture.Mixture(members=members, weights=(0.25, 0.75))
+    parts = [each.rollout(each.init(3), bonus, ended)[1] for each in members]
+    expected = {limited: _bounded_by_hand(bonus, ended), mixed: 0.25 * parts[0] + 0.75 * parts[1]}
+    checks = []
+    for shaping, values in expected.items():
+        state, rows = shaping.init(3), []
+        for row, end in zip(bonus, ended, strict=True):
+            state, shaped = shaping.step(state, row, end)
+            rows.append(shaped)
+        checks += [np.allclose(rows, values), _worst_residual(np.array(rows), ended, None) < 1e-12]
+    return all(checks)
+
+
+def _bounded_by_hand(bonus, ended):
+    shaped = np.zeros_like(bonus)
+    for env in range(bonus.shape[1]):
+        owed = 0.0
+        for t, value in enumerate(bonus[:, env]):
+            within = min(max(owed, -1.0), 1.0)
+            shaped[t, env] = -owed if ended[t, env] else value - (owed - 0.75 * within)
+            owed = (owed + shaped[t, env]) / 0.9
+    return shaped
+
+
+def test_the_repayments_themselves_hold():
+    assert repayments_hold(bounded_module, mixture_module)
+
+
+@pytest.mark.parametrize("name", REPAYMENTS)
+def test_every_mutant_of_a_repayment_is_caught(name):
+    module, line, mutated = REPAYMENTS[name]
+    source = Path(module.__file__).read_text()
+    assert source.count(line) == 1, f"the line to mutate has changed: {line}"
+    broken = load(source.replace(line, mutated))
+    held = {bounded_module: bounded_module, mixture_module: mixture_module} | {module: broken}
+    assert not repayments_hold(held[bounded_module], held[mixture_module])

@@ -75,6 +75,13 @@ def exact_conversions(draw, gamma):
                 pbim.Geometric(
                     gamma=gamma, rate=draw(st.sampled_from([Fraction(1), Fraction(1, 3)])), normalize=centred
                 ),
+                pbim.Bounded(gamma=gamma, limit=draw(st.sampled_from([0, Fraction(1, 5), 1])), normalize=centred),
+                pbim.Mixture(
+                    members=(
+                        pbim.GRM(gamma=gamma, delay=2, normalize=centred),
+                        pbim.Bounded(gamma=gamma, limit=Fraction(1, 3), rate=Fraction(1, 4), normalize=centred),
+                    )
+                ),
                 pbim.Custom(gamma=gamma, repay=repay, recall=recall, normalize=centred),
                 pbim.PBRS(gamma=gamma),
                 LookBack(gamma=gamma),

@@ -29,6 +29,23 @@ NEVER = np.zeros(2, bool)
         (lambda: pbim.Geometric(gamma=0.9, rate=0), ["rate", "(0, 1]", "0", "PBIM"]),
         (lambda: pbim.Geometric(gamma=0.9, rate=1.1), ["rate", "(0, 1]", "1.1"]),
         (lambda: pbim.Geometric(gamma=0.9, rate=float("nan")), ["rate", "(0, 1]", "nan"]),
+        (lambda: pbim.Bounded(gamma=0.9, limit=-1), ["limit", "at least 0", "-1"]),
+        (lambda: pbim.Bounded(gamma=0.9, limit=float("nan")), ["limit", "at least 0", "nan"]),
+        (lambda: pbim.Bounded(gamma=0.9, limit="1"), ["limit", "at least 0", "'1'"]),
+        (lambda: pbim.Bounded(gamma=0.9, rate=1.5), ["rate", "[0, 1]", "1.5"]),
+        (lambda: pbim.Mixture(members=()), ["members", "one or more", "()"]),
+        (lambda: pbim.Mixture(members=(pbim.Raw(),)), ["members", "Raw", "PBIM"]),
+        (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.GRM(gamma=0.8))), ["gamma", "0.9", "0.8"]),
+        (
+            lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.PBIM(gamma=0.9, normalize=False))),
+            ["normalize", "True", "False"],
+        ),
+        (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9),), weights=(0.5,)), ["weights", "sum to 1", "0.5"]),
+        (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9),), weights=(0.5, 0.5)), ["weights", "1 positive"]),
+        (
+            lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.GRM(gamma=0.9)), weights=(1.5, -0.5)),
+            ["weights", "positive", "-0.5"],
+        ),
         (lambda: pbim.Custom(gamma=0.9, repay=0.5), ["repay", "function", "0.5"]),
         (lambda: pbim.Raw(scale="2"), ["scale", "finite number", "2"]),
         (lambda: pbim.Raw(scale=float("nan")), ["scale", "finite number", "nan"]),
@@ -96,6 +113,10 @@ def test_a_large_repayment_is_announced_with_numbers_and_alternatives():
         pbim.Geometric(gamma=0.9, rate=0.01, max_steps=1000)
     with pytest.warns(pbim.RepaymentWarning, match="GRM: with gamma=0.5"):
         pbim.GRM(gamma=0.5, delay=10, max_steps=1000)
+    with pytest.warns(pbim.RepaymentWarning, match="Bounded: with gamma=0.99"):
+        pbim.Bounded(gamma=0.99, limit=1000, max_steps=10_000)
+    with pytest.warns(pbim.RepaymentWarning, match="PBIM: with gamma=0.99"):
+        pbim.Mixture(members=(pbim.PBIM(gamma=0.99), pbim.GRM(gamma=0.99))).check_horizon(10_000)
 
 
 def test_the_alternatives_it_names_raise_no_warning():
@@ -105,6 +126,7 @@ def test_the_alternatives_it_names_raise_no_warning():
         pbim.PBIM(gamma=1.0, max_steps=10**9)
         pbim.Geometric(gamma=0.99, rate=0.02, max_steps=10**6)
         pbim.GRM(gamma=0.99, delay=32, max_steps=10**6)
+        pbim.Bounded(gamma=0.99, limit=1, max_steps=10**6)
 
 
 @pytest.mark.parametrize("to", [np.asarray, jnp.asarray, torch.asarray])

@@ -43,6 +43,24 @@ def test_geometric_repays_a_share_of_the_ledger():
     assert one_episode(pbim.Geometric(gamma=HALF, rate=HALF, normalize=False), 1, 3, 5, 7) == [1, 2, 1, -18]
 
 
+def test_bounded_repays_what_is_owed_above_its_limit():
+    """L_1 = 2, within 7; L_2 = (2 + 3) * 2 = 10, 3 too many; L_3 = (10 + 5 - 3) * 2 = 24 settles."""
+    assert one_episode(pbim.Bounded(gamma=HALF, limit=7, normalize=False), 1, 3, 5, 7) == [1, 3, 2, -24]
+
+
+def test_bounded_owes_in_both_directions_and_repays_a_share_within_the_limit():
+    """L_1 = -2, all within 2, half repaid: F'_1 = -3 + 1; L_2 = -8: 6 above and half of 2 come back; L_3 = -12."""
+    shaped = one_episode(pbim.Bounded(gamma=HALF, limit=2, rate=HALF, normalize=False), -1, -3, -5, 7)
+    assert shaped == [-1, -2, -5 + 6 + 1, 12]
+
+
+def test_a_mixture_adds_its_members_by_weight():
+    """A quarter of [1, 3, -10] and three quarters of [1, 3 - 2, -(2 * (2 + 1))]."""
+    members = (pbim.PBIM(gamma=HALF, normalize=False), pbim.GRM(gamma=HALF, delay=1, normalize=False))
+    mixture = pbim.Mixture(members=members, weights=(Fraction(1, 4), Fraction(3, 4)))
+    assert one_episode(mixture, 1, 3, 5) == [1, Fraction(3, 2), -7]
+
+
 def test_gamma_one_pays_back_the_plain_sum():
     assert one_episode(pbim.PBIM(gamma=1, normalize=False), 1, 3, 5) == [1, 3, -4]
 

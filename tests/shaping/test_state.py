@@ -14,6 +14,8 @@ KINDS = [
     pbim.PBIM(gamma=0.9, normalize=sh.PreviousRollout(steps=3)),
     pbim.GRM(gamma=0.9, delay=3),
     pbim.Geometric(gamma=0.9, rate=0.1, normalize=sh.ExponentialMean(rate=0.2)),
+    pbim.Bounded(gamma=0.9, limit=0.5),
+    pbim.Mixture(members=(pbim.GRM(gamma=0.9, delay=3), pbim.Geometric(gamma=0.9, rate=0.1))),
     pbim.Custom(gamma=0.9, repay=s.every_other_step, recall=s.counter),
     pbim.Raw(),
     pbim.NoBonus(),
@@ -112,6 +114,9 @@ def test_frozen_fixes_the_mean_and_nothing_else():
     assert pbim.PBIM(gamma=0.9, normalize=False).frozen(2).normalize == sh.FixedMean(mean=0)
     assert pbim.PBIM(gamma=0.9, normalize=sh.FixedMean(mean=3)).frozen(2).normalize == sh.FixedMean(mean=3)
     assert pbim.GRM(gamma=0.9, delay=3).frozen(1).delay == 3
+    mixture = pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.Bounded(gamma=0.9)), weights=(0.25, 0.75))
+    assert [each.normalize for each in mixture.frozen(2).members] == [sh.FixedMean(mean=2)] * 2
+    assert mixture.frozen(2).weights == (0.25, 0.75)
     assert pbim.PIES(decay_steps=5).frozen() == pbim.Raw(scale=1)
     assert pbim.PBRS(gamma=0.9).frozen(1) == pbim.PBRS(gamma=0.9)
 

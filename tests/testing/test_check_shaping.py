@@ -19,6 +19,8 @@ SHIPPED = [
     pbim.PBIM(gamma=0.95, normalize=pbim.shaping.ExponentialMean(rate=0.1)),
     pbim.GRM(gamma=0.9, delay=2),
     pbim.Geometric(gamma=0.9, rate=0.3),
+    pbim.Bounded(gamma=0.9, limit=0.5, rate=0.1),
+    pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.Geometric(gamma=0.9, rate=0.3)), weights=(0.25, 0.75)),
     pbim.Custom(gamma=0.9, repay=lambda memory, ledger, _: (memory, 0.5 * ledger)),
     pbim.LookBack(gamma=0.9),
     pbim.PBRS(gamma=0.9),

@@ -22,9 +22,12 @@ def test_the_counterexample_is_told_in_plain_words(capsys):
     assert "the start cell -right-> cell 1 -right-> cell 2" in printed
 
 
-@pytest.mark.parametrize("shaping", ["pbim", "pbim-no-norm", "grm", "geometric", "pbrs", "look-back", "none"])
+@pytest.mark.parametrize(
+    "shaping", ["pbim", "pbim-no-norm", "grm", "geometric", "bounded", "mixture", "pbrs", "look-back", "none"]
+)
 def test_exact_conversions_exit_with_0(shaping, capsys):
-    assert pbim_verify("--shaping", shaping, "--delay", "2", "--rate", "0.3", "--mean", "1/3", "--exact") == 0
+    settings = ("--delay", "2", "--rate", "0.3", "--ledger-limit", "1/50", "--mean", "1/3")
+    assert pbim_verify("--shaping", shaping, *settings, "--exact") == 0
     assert "exactly, in rational arithmetic" in capsys.readouterr().out
 
 

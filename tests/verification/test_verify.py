@@ -58,6 +58,8 @@ def test_a_raw_count_makes_the_agent_stall_before_the_goal(hall):
         pbim.GRM(gamma=GAMMA, delay=1),
         pbim.GRM(gamma=GAMMA, delay=3),
         pbim.Geometric(gamma=GAMMA, rate=Fraction(1, 10)),
+        pbim.Bounded(gamma=GAMMA, limit=0.5),
+        pbim.Mixture(members=(pbim.PBIM(gamma=GAMMA), pbim.Bounded(gamma=GAMMA, limit=0.5)), weights=(0.25, 0.75)),
         pbim.Custom(gamma=GAMMA, repay=lambda memory, ledger, earned: (memory, ledger * earned)),
         pbim.NoBonus(),
     ],
@@ -214,6 +216,9 @@ def test_exact_arithmetic_can_be_insisted_on(hall):
         verify(hall, intrinsic=lambda _: 0.1, shaping=pbim.Raw(), horizon=2, exact=True)
     with pytest.raises(InputError, match=r"Geometric.rate is the float 0.1"):
         verify(hall, intrinsic=counting, shaping=pbim.Geometric(gamma=GAMMA), horizon=2, exact=True)
+    mixture = pbim.Mixture(members=(pbim.PBIM(gamma=GAMMA), pbim.Bounded(gamma=GAMMA, limit=0.1)))
+    with pytest.raises(InputError, match=r"Mixture.members\[1\].limit is the float 0.1"):
+        verify(hall, intrinsic=counting, shaping=mixture, horizon=2, exact=True)
     with pytest.raises(InputError, match="mean is the float"):
         verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=2, exact=True, mean=0.1)
     custom = pbim.Custom(gamma=GAMMA, repay=lambda memory, ledger, _: (memory, 0.3 * ledger))

@@ -32,11 +32,14 @@ class Train:
     intrinsic_learning_rate: float = 1e-3
     """The learning rate of rnd and icm."""
     shaping: str = "none"
-    """The conversion: pbim, grm, geometric, pies, adops, adopes (both with two critics), raw or none."""
+    """The conversion: pbim, grm, geometric, bounded, mixture (half geometric, half grm), pies, adops, adopes (both with
+    two critics), raw or none."""
     rate: float = 0.02
     """The share of the ledger that geometric repays each step."""
     delay: int = 1
     """After how many steps grm repays."""
+    ledger_limit: float = 1.0
+    """What bounded may owe before it repays, in units of the extrinsic reward."""
     normalize: bool = True
     """Centre the bonus by its running mean before it is converted."""
     decay_steps: int = 1_000_000
@@ -117,6 +120,7 @@ def config_of(arguments: Train) -> Any:
         gamma=arguments.gamma,
         rate=arguments.rate,
         delay=arguments.delay,
+        limit=arguments.ledger_limit,
         normalize=arguments.normalize,
         decay_steps=arguments.decay_steps,
     )

@@ -10,7 +10,7 @@ from pbim.agents._correct import Adops
 from pbim.agents._networks import SMALLEST_IMAGE
 from pbim.envs import CLIFF_WALK, CLIFF_WALK_LONG, DoorKey
 from pbim.errors import InputError, choose
-from pbim.shaping import GRM, PBIM, PIES, Geometric, NoBonus, Raw, Shaping
+from pbim.shaping import GRM, PBIM, PIES, Bounded, Geometric, Mixture, NoBonus, Raw, Shaping
 
 ENVIRONMENTS: dict[str, Any] = {
     "CliffWalk": CLIFF_WALK,
@@ -139,13 +139,16 @@ def intrinsic(name: str, env: Any, *, alpha: float, learning_rate: float) -> tup
 
 
 def shaping(
-    name: str, *, gamma: float, rate: float, delay: int, normalize: bool, decay_steps: int
+    name: str, *, gamma: float, rate: float, delay: int, limit: float, normalize: bool, decay_steps: int
 ) -> tuple[Shaping, Adops | None]:
     """Return the conversion of that name, and what the two critics correct afterwards (ADOPS and ADOPES)."""
+    common: dict[str, Any] = {"gamma": gamma, "normalize": normalize}
     makers: dict[str, Callable[[], tuple[Shaping, Adops | None]]] = {
-        "pbim": lambda: (PBIM(gamma=gamma, normalize=normalize), None),
-        "grm": lambda: (GRM(gamma=gamma, delay=delay, normalize=normalize), None),
-        "geometric": lambda: (Geometric(gamma=gamma, rate=rate, normalize=normalize), None),
+        "pbim": lambda: (PBIM(**common), None),
+        "grm": lambda: (GRM(delay=delay, **common), None),
+        "geometric": lambda: (Geometric(rate=rate, **common), None),
+        "bounded": lambda: (Bounded(limit=limit, **common), None),
+        "mixture": lambda: (Mixture(members=(Geometric(rate=rate, **common), GRM(delay=delay, **common))), None),
         "pies": lambda: (PIES(decay_steps=decay_steps), None),
         "adops": lambda: (Raw(), Adops()),
         "adopes": lambda: (Raw(), Adops(rise_frames=decay_steps)),

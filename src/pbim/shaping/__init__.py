@@ -2,6 +2,7 @@
 
 from pbim.shaping._adops import ADOPS_GUARANTEE as ADOPS_GUARANTEE, adopes as adopes, adops as adops
 from pbim.shaping._baselines import PIES as PIES, NoBonus as NoBonus, Raw as Raw
+from pbim.shaping._bounded import Bounded as Bounded
 from pbim.shaping._centring import (
     BlockMean as BlockMean,
     Centring as Centring,
@@ -20,6 +21,7 @@ from pbim.shaping._ledger import (
     Ledger as Ledger,
     LedgerState as LedgerState,
 )
+from pbim.shaping._mixture import Mixture as Mixture
 from pbim.shaping._potentials import (
     PBRS as PBRS,
     ExpressedAdvice as ExpressedAdvice,
@@ -45,6 +47,8 @@ CONVERSIONS: dict[str, type[Shaping]] = {
     "pbim": PBIM,
     "grm": GRM,
     "geometric": Geometric,
+    "bounded": Bounded,
+    "mixture": Mixture,
     "custom": Custom,
     "raw": Raw,
     "none": NoBonus,

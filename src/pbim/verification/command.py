@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from pbim.errors import InputError, choose
-from pbim.shaping import GRM, PBIM, PBRS, PIES, Geometric, LookBack, NoBonus, Raw, Shaping
+from pbim.shaping import GRM, PBIM, PBRS, PIES, Bounded, Geometric, LookBack, Mixture, NoBonus, Raw, Shaping
 from pbim.verification._numbers import parse, shown
 from pbim.verification.bonuses import BONUSES
 from pbim.verification.gallery import MDPS
@@ -51,6 +51,8 @@ class Verify:
     """The share of the ledger that the conversion 'geometric' repays each step."""
     delay: int = 1
     """After how many steps the conversion 'grm' repays."""
+    ledger_limit: str = "1"
+    """What the conversion 'bounded' may owe before it repays."""
     mean: str = "0"
     """F-bar, the mean that centring conversions subtract."""
     exact: bool = False
@@ -112,8 +114,14 @@ class NamedShaping:
 
     def make(self, gamma: Any, args: Verify) -> Shaping:
         """Return the conversion that the arguments ask for."""
-        given = {"gamma": gamma, "delay": args.delay, "rate": _number("rate", args.rate)}
-        return self.kind(**{name: given[name] for name in self.takes}, **dict(self.fixed))
+        given: dict[str, Callable[[], Any]] = {
+            "gamma": lambda: gamma,
+            "delay": lambda: args.delay,
+            "rate": lambda: _number("rate", args.rate),
+            "limit": lambda: _number("ledger-limit", args.ledger_limit),
+            "members": lambda: tuple(SHAPINGS[name].make(gamma, args) for name in ("geometric", "grm")),
+        }
+        return self.kind(**{name: given[name]() for name in self.takes}, **dict(self.fixed))
 
 
 SHAPINGS: dict[str, NamedShaping] = {
@@ -123,6 +131,8 @@ SHAPINGS: dict[str, NamedShaping] = {
     "pbim-no-norm": NamedShaping(PBIM, fixed=(("normalize", False),), remark=" (not centred, Eq. 30)"),
     "grm": NamedShaping(GRM, takes=("gamma", "delay")),
     "geometric": NamedShaping(Geometric, takes=("gamma", "rate")),
+    "bounded": NamedShaping(Bounded, takes=("gamma", "limit")),
+    "mixture": NamedShaping(Mixture, takes=("members",), remark=" (half geometric, half grm)"),
     "pbrs": NamedShaping(PBRS),
     "look-back": NamedShaping(LookBack),
     "pies": NamedShaping(PIES, takes=(), fixed=(("decay_steps", 100_000),), remark=" (judged before it falls)"),

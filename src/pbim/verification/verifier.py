@@ -169,16 +169,23 @@ def _frozen(shaping: Shaping, mean: Number, exact: bool) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepaymentWarning)
         frozen: Any = shaping.frozen(number)
-        if not exact or not is_dataclass(frozen) or isinstance(frozen, type):
-            return frozen
-        changes: dict[str, Number] = {}
-        for field in fields(frozen):
-            value = getattr(frozen, field.name)
-            if isinstance(value, float | np.floating):
-                changes[field.name] = exactly(value)
-                if changes[field.name] is None:
-                    raise NotExact(f"{type(shaping).__name__}.{field.name} is the float {value!r}")
-        return replace(frozen, **changes) if changes else frozen
+        return _exact(frozen, type(shaping).__name__) if exact else frozen
+
+
+def _exact(part: Any, name: str) -> Any:
+    """Return a number as a Fraction, and a conversion with Fractions for its numbers."""
+    if isinstance(part, float | np.floating):
+        number = exactly(part)
+        if number is None:
+            raise NotExact(f"{name} is the float {part!r}")
+        return number
+    if isinstance(part, tuple):
+        return tuple(_exact(each, f"{name}[{index}]") for index, each in enumerate(part))
+    if is_dataclass(part) and not isinstance(part, type):
+        values = {field.name: getattr(part, field.name) for field in fields(part)}
+        changes = {key: _exact(value, f"{name}.{key}") for key, value in values.items()}
+        return replace(part, **{key: new for key, new in changes.items() if new is not values[key]})
+    return part
 
 
 def _check_kind(name: str, value: Any, kind: type, way_out: str) -> None:

@@ -1,0 +1,59 @@
+"""A ledger that is kept within a limit: nothing is repaid while little is owed, and the excess at once."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from pbim import _arrays
+from pbim._arrays import Array
+from pbim.errors import InputError
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, _power
+from pbim.shaping._shaping import Guarantee, Level
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded(Ledger):
+    """Repay what is owed above ``limit`` at the next step, and the share ``rate`` of what lies within it.
+
+    With C_t = clip(L_t, -limit, limit), pay_t = (L_t - C_t) + rate * C_t, so L_{t+1} = ((1 - rate) C_t + f_t) / gamma
+    and |L_{t+1}| <= ((1 - rate) limit + |f_t|) / gamma in episodes of any length: the most that is taken back at once.
+    ``limit`` is in units of the extrinsic reward. An infinite limit is PBIM (with a rate, Geometric); a limit of 0
+    repays everything at the next step.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.Bounded(gamma=0.5, limit=3, normalize=False)
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([[False], [False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]  # owed before each step: 0, 2, 6 (3 above the limit), 8
+    array([ 1.,  1., -2., -8.])
+    """
+
+    limit: Real | float = 1
+    rate: Real | float = 0
+    summary: ClassVar[str] = "takes back what is owed above a limit at the next step, the rest at the last"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.limit, bool) or not isinstance(self.limit, Real) or not float(self.limit) >= 0:
+            raise InputError(
+                f"limit must be a number of at least 0, received {self.limit!r}: "
+                "pass the size of the extrinsic reward of an episode; 0 repays all at the next step"
+            )
+        if isinstance(self.rate, bool) or not isinstance(self.rate, Real) or not 0 <= float(self.rate) <= 1:
+            raise InputError(
+                f"rate must be in [0, 1], received {self.rate!r}: 0 repays nothing of what lies within the limit"
+            )
+        super().__post_init__()
+
+    def growth(self, max_steps: int) -> float:
+        """Return how many times as large a bonus of 1 is repaid: as Geometric's, at most max(1, limit) / gamma."""
+        free = max(1.0, _power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
+        return min(free, max(1.0, float(self.limit)) / float(self.gamma))
+
+    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
+        del earned
+        limit, rate = (_arrays.number_for(number, ledger) for number in (self.limit, self.rate))
+        within = xp.where(ledger > limit, limit, xp.where(ledger < -limit, -limit, ledger))  # C_t
+        return memory, (ledger - within) + rate * within

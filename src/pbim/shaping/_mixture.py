@@ -1,0 +1,96 @@
+"""A weighted mean of exact conversions: each cancels, so their sum does."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isclose
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+from pbim import _arrays
+from pbim._arrays import Array, Rows, array_namespace
+from pbim.errors import InputError
+from pbim.shaping._centring import Centring
+from pbim.shaping._ledger import CAUSAL, Ledger
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping
+
+
+class MixtureState(NamedTuple):
+    """``lanes`` (num_envs,), and the states of the members."""
+
+    lanes: Array
+    members: tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture(Shaping):
+    """Convert the bonus by every member and add the results, F'_t = sum_i w_i F'_{i,t}; equal weights by default.
+
+    Members are conversions of the ledger family with one gamma and one centring; the weights sum to 1, so that the
+    bonus keeps its size. Half of a bonus may be repaid soon and half late.
+
+    >>> import numpy as np, pbim
+    >>> soon, late = pbim.GRM(gamma=0.5, delay=1, normalize=False), pbim.PBIM(gamma=0.5, normalize=False)
+    >>> shaping = pbim.Mixture(members=(soon, late))
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]  # the mean of 1, -1, -2 and 1, 1, -6
+    array([ 1.,  0., -4.])
+    """
+
+    members: tuple[Ledger, ...]
+    weights: tuple[Real | float, ...] = ()
+    summary: ClassVar[str] = "takes parts of the bonus back in different ways, one conversion each"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, a sum of exact ones"
+    )
+
+    def __post_init__(self) -> None:
+        members = tuple(self.members)
+        if not members or any(not isinstance(each, Ledger) or each.calls_back for each in members):
+            raise InputError(
+                f"members must be one or more of PBIM, GRM, Geometric and Bounded, received {self.members!r}: "
+                "write any other repayment as one pbim.Custom"
+            )
+        if len({(each.gamma, each.normalize) for each in members}) > 1:
+            raise InputError(
+                f"members must share gamma and normalize, received {self.members!r}: "
+                "a sum cancels for one discount only, and is centred once"
+            )
+        weights = tuple(self.weights) or (Fraction(1, len(members)),) * len(members)
+        numbers = all(isinstance(each, Real) and float(each) > 0 for each in weights)
+        if len(weights) != len(members) or not numbers or not isclose(float(sum(weights)), 1):
+            raise InputError(
+                f"weights must be {len(members)} positive numbers that sum to 1, one for each member, received "
+                f"{self.weights!r}: leave them out for equal ones"
+            )
+        object.__setattr__(self, "members", members)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def gamma(self) -> Real | float:
+        """The discount of all members."""
+        return self.members[0].gamma
+
+    @property
+    def normalize(self) -> bool | Centring:
+        """The centring of all members."""
+        return self.members[0].normalize
+
+    def frozen(self, mean: Real | int = 0) -> "Mixture":
+        """Return this mixture with F-bar fixed to ``mean`` in every member, unless it is fixed already."""
+        return replace(self, members=tuple(each.frozen(mean) for each in self.members))
+
+    def check_horizon(self, max_steps: int) -> None:
+        """Warn when episodes of up to ``max_steps`` steps make a member's repayment too large for a learner."""
+        for each in self.members:
+            each.check_horizon(max_steps)
+
+    def _start(self, lanes: Array) -> MixtureState:
+        return MixtureState(lanes, tuple(each._start(lanes) for each in self.members))
+
+    def _run(self, state: MixtureState, rows: Rows, extra: Extra) -> tuple[MixtureState, Array]:
+        runs = [each._run(old, rows, extra) for each, old in zip(self.members, state.members, strict=True)]
+        weights = [_arrays.number_for(weight, rows.values) for weight in self.weights]
+        shaped = sum(weight * part for weight, (_, part) in zip(weights, runs, strict=True))
+        dtype, xp = rows.values.dtype, array_namespace(rows.values)
+        return MixtureState(state.lanes, tuple(new for new, _ in runs)), xp.astype(shaped, dtype, copy=False)
