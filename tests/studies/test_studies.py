@@ -78,6 +78,13 @@ def test_no_bonus_at_one_gamma_is_one_run_for_both_alphas():
     assert keys["none-02-995"] == keys["none-025-995"] != keys["none-005-99"]
 
 
+def test_what_two_studies_share_is_one_run():
+    chosen, known = STUDIES["doorkey-default"], STUDIES["doorkey-conversions"]
+    runs = [{key_of(config): cell.name for cell, _, config in study.runs()} for study in (chosen, known)]
+    shared = {runs[0][key] for key in runs[0].keys() & runs[1].keys()}
+    assert shared == {"geometric-0.02-025-995", "grm-32-025-995"}
+
+
 def test_a_part_of_a_study_keeps_what_it_can_decide():
     study = STUDIES["cliff"].sized(seeds=4, only=("pbim", "none"))
     assert [cell.name for cell in study.cells] == ["none", "pbim"]

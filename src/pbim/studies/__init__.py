@@ -5,7 +5,9 @@ from pbim.studies.cliff_conversions import CLIFF_CONVERSIONS
 from pbim.studies.cliff_long import CLIFF_LONG
 from pbim.studies.cliff_sensitivity import CLIFF_SENSITIVITY
 from pbim.studies.doorkey import DOORKEY
+from pbim.studies.doorkey_16 import DOORKEY_16
 from pbim.studies.doorkey_conversions import DOORKEY_CONVERSIONS
+from pbim.studies.doorkey_default import DOORKEY_DEFAULT
 from pbim.studies.doorkey_sensitivity import DOORKEY_SENSITIVITY
 from pbim.studies.study import Cell as Cell, Claim as Claim, Study as Study
 
@@ -19,6 +21,8 @@ STUDIES: dict[str, Study] = {
         DOORKEY,
         DOORKEY_SENSITIVITY,
         DOORKEY_CONVERSIONS,
+        DOORKEY_DEFAULT,
+        DOORKEY_16,
     )
 }
 """Every study by its name."""

@@ -104,8 +104,11 @@ def _shaping(data: Config, gamma: float) -> shaping.Shaping:
         return shaping.NoBonus()
     if data["kind"] == "raw":
         return shaping.Raw()
-    kind: Any = {"pbim": shaping.PBIM, "grm": shaping.GRM, "geometric": shaping.Geometric}[data["kind"]]
-    more = {name: data[name] for name in ("delay", "rate") if name in data}
+    if data["kind"] == "mixture":
+        members: Any = tuple(_shaping(member, gamma) for member in data["members"])
+        return shaping.Mixture(members=members, weights=tuple(data["weights"]))
+    more = {name: data[name] for name in ("delay", "rate", "limit") if name in data}
+    kind: Any = shaping.CONVERSIONS[data["kind"]]
     return kind(gamma=gamma, normalize=_CENTRINGS[data["centring"]](), **more)  # type: ignore[no-any-return]
 
 

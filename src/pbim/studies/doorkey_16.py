@@ -1,0 +1,42 @@
+"""A task that had no say in the choice: DoorKey-16x16, at the setting at which the conversions were chosen on 8x8."""
+
+from pbim.studies.doorkey import GROUPS, STEP, cell
+from pbim.studies.doorkey_conversions import CONVERSIONS, MAIN
+from pbim.studies.doorkey_default import CENTRED
+from pbim.studies.study import Claim, Study
+
+ENV = {"size": 16, "reward": "paper", "max_steps": 2560}
+"""MiniGrid's own limit, 10 size^2."""
+FRAMES = 4_000_000
+BOUNDED = ("geometric-0.02", "grm-32", "bounded-0.3")
+SCHEMES = {
+    name: {**CONVERSIONS, **CENTRED}[name] for name in ("none", "im", "pbim", "geometric-0.02", "grm-32", "bounded-0.3")
+}
+_SOURCE = "pbim's own question: does what was chosen on DoorKey-8x8 hold here?"
+
+
+def _shorter(scheme: str, other: str) -> Claim:
+    return Claim(
+        id=f"doorkey-16-{scheme}-shorter-{other}",
+        statement=f"{SCHEMES[scheme][0]} ends with shorter episodes than {SCHEMES[other][0]}",
+        source=_SOURCE,
+        paper="not in the paper",
+        kind="less",
+        cell=f"{scheme}-{MAIN}",
+        other=f"{other}-{MAIN}",
+        statistic="final_length",
+        margin=1.0,
+        reason=STEP,
+    )
+
+
+DOORKEY_16 = Study(
+    name="doorkey-16",
+    title="DoorKey-16x16, held out",
+    summary="The bounded conversions chosen on DoorKey-8x8, PBIM, the raw bonus and none on a larger grid.",
+    learner="ppo",
+    cells=tuple(cell(scheme, *parts, MAIN, env=ENV, total_frames=FRAMES) for scheme, parts in SCHEMES.items()),
+    seeds=3,
+    claims=tuple(_shorter(scheme, other) for scheme in BOUNDED for other in ("none", "im", "pbim")),
+    groups=tuple(group for group in GROUPS if group[0] == MAIN),
+)

@@ -1,0 +1,83 @@
+"""Our own study: candidates for the conversion to recommend, chosen on DoorKey-8x8 at (alpha, gamma) = (.025, .995).
+
+The goal pays 1 and a first visit .025, so a ledger may owe between 4 and 40 first visits here (limits .1 to 1). The
+cells of ``doorkey-conversions`` are the same runs: in one folder they are trained once. What is chosen here is tried on
+tasks that had no say in it: ``held-out`` and ``doorkey-16``.
+"""
+
+from typing import Any
+
+from pbim.studies.doorkey import GROUPS, SETTINGS, STEP, cell
+from pbim.studies.doorkey_conversions import CONVERSIONS, FRAMES, MAIN
+from pbim.studies.study import Claim, Study
+
+_SOURCE = "pbim's own question"
+
+
+def bounded(limit: float, rate: float = 0.0, centring: str = "running") -> dict[str, Any]:
+    """Return the data of a Bounded conversion."""
+    return {"kind": "bounded", "limit": limit, "rate": rate, "centring": centring}
+
+
+def _half_each(*names: str) -> dict[str, Any]:
+    return {"kind": "mixture", "weights": [0.5, 0.5], "members": [CONVERSIONS[name][1] for name in names]}
+
+
+KNOWN = ("geometric-0.02", "grm-32")
+CENTRED: dict[str, tuple[str, dict[str, Any]]] = {
+    "bounded-0.1": ("Bounded, 0.1", bounded(0.1)),
+    "bounded-0.3": ("Bounded, 0.3", bounded(0.3)),
+    "bounded-1": ("Bounded, 1", bounded(1.0)),
+    "bounded-0.3-0.02": ("Bounded, 0.3, rate 0.02", bounded(0.3, 0.02)),
+    "mixture-geometric": ("Half Geometric 0.01, half 0.1", _half_each("geometric-0.01", "geometric-0.1")),
+    "mixture-grm": ("Half GRM 32, half Geometric 0.02", _half_each("grm-32", "geometric-0.02")),
+}
+PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
+    f"{name}-no-norm": (f"{label}, no norm", {**shaping, "centring": "none"})
+    for name, (label, shaping) in {**{name: CONVERSIONS[name] for name in KNOWN}, **CENTRED}.items()
+    if name in (*KNOWN, "bounded-0.3")
+}
+CANDIDATES = {**{name: CONVERSIONS[name] for name in KNOWN}, **CENTRED, **PLAIN}
+
+
+def _solves(scheme: str) -> Claim:
+    return Claim(
+        id=f"default-{scheme}-solves",
+        statement=f"{CANDIDATES[scheme][0]} solves DoorKey within {FRAMES:,} frames",
+        source=_SOURCE,
+        paper="not in the paper",
+        kind="reaches",
+        cell=f"{scheme}-{MAIN}",
+        statistic="frames_to_solve",
+    )
+
+
+def _shorter(scheme: str, other: str) -> Claim:
+    return Claim(
+        id=f"default-{scheme}-shorter-{other}",
+        statement=f"{CANDIDATES[scheme][0]} ends with shorter episodes than {CANDIDATES[other][0]}",
+        source=_SOURCE,
+        paper="not in the paper",
+        kind="less",
+        cell=f"{scheme}-{MAIN}",
+        other=f"{other}-{MAIN}",
+        statistic="final_length",
+        margin=1.0,
+        reason=STEP,
+    )
+
+
+DOORKEY_DEFAULT = Study(
+    name="doorkey-default",
+    title="DoorKey-8x8: which conversion by default?",
+    summary=f"Bounded ledgers, mixtures, with and without centring, at (alpha, gamma) = {SETTINGS[MAIN]}.",
+    learner="ppo",
+    cells=tuple(cell(scheme, *parts, MAIN, total_frames=FRAMES) for scheme, parts in CANDIDATES.items()),
+    seeds=5,
+    claims=(
+        *map(_solves, CANDIDATES),
+        *(_shorter(scheme, "geometric-0.02") for scheme in CENTRED),
+        *(_shorter(scheme.removesuffix("-no-norm"), scheme) for scheme in PLAIN),
+    ),
+    groups=tuple(group for group in GROUPS if group[0] == MAIN),
+)
