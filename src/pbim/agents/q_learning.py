@@ -33,7 +33,9 @@ class QLearning:
     2003; Behboudian et al. 2022). With ``shaping=LookAhead(...)`` the advice is paid as well, F' = gamma * Phi(s', a')
     - Phi(s, a), where a' is the action of the learning rule, the best by Q + Phi: the run is the one that an unshaped
     learner with the table Q + Phi would have, and its residual, off policy, need not be 0. ``truncation="end"`` sets
-    the target at a time limit to the reward alone, ``"bootstrap"`` to the usual one; F' is settled at either.
+    the target at a time limit to the reward alone, ``"bootstrap"`` to the usual one; F' is settled at either. With
+    ``"continue"`` a time limit is the edge of a window in a task that goes on: it makes a row of the records and moves
+    epsilon, and neither the environment, the bonus, the ledger nor the target takes notice.
     """
 
     env: Environment[Any]
@@ -47,7 +49,7 @@ class QLearning:
     epsilon_min: float = 0.1
     epsilon_decay: float = 4e-4
     initial_value: float = 0.0
-    truncation: Literal["end", "bootstrap"] = "end"
+    truncation: Literal["end", "bootstrap", "continue"] = "end"
     advice: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -70,7 +72,7 @@ class QLearning:
             raise InputError("shaping LookAhead needs advice, Phi(s, a): without it the optimal policy is lost")
         if isinstance(self.shaping, LookAhead) and self.intrinsic is not None:
             raise InputError("shaping LookAhead pays advice, not a bonus: leave intrinsic out")
-        if isinstance(self.shaping, LookAhead) and self.truncation == "bootstrap":
+        if isinstance(self.shaping, LookAhead) and self.truncation != "end":
             raise InputError("shaping LookAhead settles at a time limit: pass truncation='end'")
         shape = (self.num_states, self.env.num_actions)
         if self.advice is not None and jnp.shape(jnp.asarray(self.advice)) != shape:
@@ -224,6 +226,9 @@ def step(config: QLearning, run: Run, draws: Draws) -> Run:
     active = run.episode < config.episodes
     action = choose(config, run, draws)
     out = config.env.step(draws.step, run.state, action)
+    row = out.terminated | out.truncated
+    if config.truncation == "continue":
+        out = out._replace(truncated=jnp.zeros_like(out.truncated))
     ended = out.terminated | out.truncated
     best = jnp.argmax(_preferences(config, run, out.obs) if _looks_ahead(config) else run.q[out.obs])
     bonus, shaping, certificate, shaped = _rewarded(config, run, action, out, active, best)
@@ -234,7 +239,7 @@ def step(config: QLearning, run: Run, draws: Draws) -> Run:
     extrinsic, length = run.extrinsic + out.reward, run.length + 1
     fresh, first = config.env.reset(draws.reset)
     state = jax.tree.map(lambda new, old: jnp.where(ended, new, old), fresh, out.state)
-    record = jnp.where(ended & active, run.episode, config.episodes)  # past the end: dropped
+    record = jnp.where(row & active, run.episode, config.episodes)  # past the end: dropped
     return Run(
         q=run.q.at[run.obs, action].add(jnp.where(active, config.learning_rate * error, 0)),
         visits=run.visits.at[run.obs, action].add(active.astype(jnp.int32)),
@@ -244,10 +249,10 @@ def step(config: QLearning, run: Run, draws: Draws) -> Run:
         shaping=shaping,
         certificate=certificate,
         key=run.key,
-        episode=run.episode + (ended & active),
+        episode=run.episode + (row & active),
         steps=run.steps + active,
-        length=jnp.where(ended, 0, length),
-        extrinsic=jnp.where(ended, 0, extrinsic),
+        length=jnp.where(row, 0, length),
+        extrinsic=jnp.where(row, 0, extrinsic),
         returns=run.returns.at[record].set(extrinsic, mode="drop"),
         lengths=run.lengths.at[record].set(length, mode="drop"),
         goals=run.goals.at[record].set(out.terminated, mode="drop"),

@@ -23,7 +23,8 @@ class ToyText:
     """A finite environment given by its table of outcomes; ``ToyText.make("FrozenLake-v1")`` reads one of Gymnasium's.
 
     ``chance`` (S, A, K) cumulates the probabilities of K outcomes, ``arrived``, ``reward`` and ``over`` (S, A, K) say
-    where each leads, and ``start`` (S,) cumulates the distribution of the first state.
+    where each leads, and ``start`` (S,) cumulates the distribution of the first state. Every ``max_steps`` steps are
+    truncated, also those of a learner that goes on without a reset.
     """
 
     chance: Any
@@ -99,7 +100,30 @@ class ToyText:
         following = ToyTextState(cell, state.step + 1)
         reward = jnp.asarray(self.reward, jnp.float32)[here][outcome]
         over = jnp.asarray(self.over)[here][outcome]
-        return Timestep(following, cell, reward, over, following.step >= self.max_steps)
+        return Timestep(following, cell, reward, over, following.step % self.max_steps == 0)
+
+
+def river_swim(max_steps: int) -> ToyText:
+    """Return RiverSwim (Strehl & Littman 2008): six states in a row, left and right, an endless task.
+
+    Left drifts with the current; right goes .3 forward, .6 nowhere and .1 back, at the ends .3 and .7. Staying pays .005
+    at the left end and 1 at the right one. The first state is the second or the third.
+    """
+    states, table = np.arange(6), np.zeros((6, 2, 3))
+    table[:, 0] = (1.0, 0.0, 0.0)
+    table[:, 1] = (0.1, 0.6, 0.3)
+    table[0, 1], table[5, 1] = (0.0, 0.7, 0.3), (0.7, 0.3, 0.0)
+    arrived = np.clip(states[:, None, None] + np.array([-1, 0, 1]), 0, 5).repeat(2, axis=1).astype(np.int32)
+    reward = np.zeros_like(table)
+    reward[0, 0, 0], reward[5, 1, 1] = 0.005, 1.0
+    return ToyText(
+        chance=np.cumsum(table, axis=-1),
+        arrived=arrived,
+        reward=reward,
+        over=np.zeros(table.shape, bool),
+        start=np.cumsum([0, 0.5, 0.5, 0, 0, 0]),
+        max_steps=max_steps,
+    )
 
 
 def _pick(cumulated: jax.Array, draw: jax.Array) -> jax.Array:

@@ -80,11 +80,11 @@ def _best_column(data: Data) -> float:
 
 def _greedy_reaches(data: Data) -> float:
     path = data.arrays["path"]
-    return float(data.grid is not None and len(path) > 0 and path[-1] == data.grid["goal"])
+    return math.nan if data.grid is None else float(len(path) > 0 and path[-1] == data.grid["goal"])
 
 
 def _greedy_length(data: Data) -> float:
-    return len(data.arrays["path"]) - 1.0 if _greedy_reaches(data) else math.nan
+    return len(data.arrays["path"]) - 1.0 if _greedy_reaches(data) == 1 else math.nan
 
 
 def _greedy_return(data: Data) -> float:

@@ -111,7 +111,11 @@ def _certified(found: list[Mapping[str, Any]], *, exact: bool) -> Html:
         return tag("span", "no finished run", class_="badge open")
     if all(c["ok"] for c in found):
         return tag("span", tag("b", "✓", aria_hidden="true"), " in every episode", class_="badge yes")
-    return tag("span", tag("b", "✗", aria_hidden="true"), " no", class_="badge no")
+    if not any(c["episodes"] for c in found):
+        return tag("span", "no episode ended", class_="badge open")
+    overflowed = sum(math.isinf(c["worst"]) for c in found)
+    why = f" no: overflowed in {overflowed} of {plural(len(found), 'run')}" if overflowed else " no"
+    return tag("span", tag("b", "✗", aria_hidden="true"), why, class_="badge no")
 
 
 def full_label(evidence: Evidence, cell: Mapping[str, Any]) -> str:

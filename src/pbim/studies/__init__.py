@@ -9,6 +9,7 @@ from pbim.studies.doorkey_16 import DOORKEY_16
 from pbim.studies.doorkey_conversions import DOORKEY_CONVERSIONS
 from pbim.studies.doorkey_default import DOORKEY_DEFAULT
 from pbim.studies.doorkey_sensitivity import DOORKEY_SENSITIVITY
+from pbim.studies.held_out import HELD_OUT
 from pbim.studies.study import Cell as Cell, Claim as Claim, Study as Study
 
 STUDIES: dict[str, Study] = {
@@ -23,6 +24,7 @@ STUDIES: dict[str, Study] = {
         DOORKEY_CONVERSIONS,
         DOORKEY_DEFAULT,
         DOORKEY_16,
+        HELD_OUT,
     )
 }
 """Every study by its name."""

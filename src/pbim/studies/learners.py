@@ -57,11 +57,10 @@ def _learner(text: str) -> QLearning | PPO:
 
 
 def _q_learning(config: Config) -> QLearning:
-    env = CliffWalk(**config["env"])
-    bonus = config["intrinsic"]
+    env, bonus = _table(config["env"]), config["intrinsic"]
     return QLearning(
         env=env,
-        intrinsic=None if bonus is None else _rnd(bonus, env),
+        intrinsic=None if bonus is None else _tabular_bonus(bonus, env),
         intrinsic_scale=1.0 if bonus is None else bonus["scale"],
         shaping=_shaping(config["shaping"], config["gamma"]),
         **_numbers(config),
@@ -84,11 +83,26 @@ def _numbers(config: Config) -> dict[str, Any]:
     return {k: v for k, v in config.items() if k not in (*_ABOUT, "env", "intrinsic", "shaping")}
 
 
-def _rnd(bonus: Config, env: CliffWalk) -> Any:
+def _table(env: Config) -> Any:
+    """Return our cliff walk, RiverSwim, or a toy-text environment of Gymnasium's."""
+    from pbim.agents.toy_text import ToyText, river_swim
+
+    if "name" not in env:
+        return CliffWalk(**env)
+    if env["name"] == "RiverSwim":
+        return river_swim(env["max_steps"])
+    return ToyText.make(env["name"], max_episode_steps=env["max_steps"])
+
+
+def _tabular_bonus(bonus: Config, env: Any) -> Any:
     import optax  # type: ignore[import-untyped]
 
-    from pbim.intrinsic import RND, one_hot
+    from pbim.intrinsic import RND, EpisodicCount, LifetimeCount, one_hot
 
+    if bonus["kind"] == "count":
+        return EpisodicCount(alpha=bonus["alpha"])
+    if bonus["kind"] == "lifetime-count":
+        return LifetimeCount(beta=bonus["alpha"])
     return RND(
         encode=one_hot(env.num_states) if bonus["encoding"] == "one-hot" else Coordinates(env.width),
         hidden=tuple(bonus["hidden"]),

@@ -1,0 +1,110 @@
+"""Tasks that had no say in the choice of a conversion: two with long episodes, and one that never ends.
+
+Gymnasium's own CliffWalking (a fall sets the agent back and ends nothing) and Taxi are capped at 10,000 steps only:
+at gamma .99 what PBIM owes grows up to 4e43 times and overflows float32. RiverSwim (Strehl & Littman 2008) goes on for
+ever: a row is a window of 500 steps which nothing but the record takes notice of. Without a last step nothing is ever
+settled, so there PBIM is the raw bonus, centred, and promises nothing; the conversions that repay along the way keep
+their promise, because what they owe stays bounded and is discounted.
+
+All was fixed before anything ran. Sizes of the bonus, from the rewards: a first visit in an episode is worth the step
+that it costs (alpha 1, CliffWalking and Taxi); RiverSwim's is beta / sqrt(n) over the lifetime, as in the paper that it
+comes from, with beta the largest reward, 1. Q-learning: learning rate .1, epsilon .1 throughout, values from 0.
+"""
+
+from typing import Any
+
+from pbim.studies.doorkey_conversions import CONVERSIONS
+from pbim.studies.doorkey_default import CENTRED
+from pbim.studies.study import Cell, Claim, Study
+
+BASE: dict[str, Any] = {
+    "lanes": 5,
+    "episodes": 500,
+    "gamma": 0.99,
+    "learning_rate": 0.1,
+    "epsilon_start": 0.1,
+    "epsilon_min": 0.1,
+    "epsilon_decay": 0.0,
+    "initial_value": 0.0,
+}
+LONG = 10_000
+_COUNT = {"kind": "count", "alpha": 1.0, "scale": 1.0}
+TASKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cliff": (
+        "CliffWalking, up to 10,000 steps",
+        {"env": {"name": "CliffWalking-v1", "max_steps": LONG}, "intrinsic": _COUNT, "truncation": "end"},
+    ),
+    "taxi": (
+        "Taxi, up to 10,000 steps",
+        {"env": {"name": "Taxi-v4", "max_steps": LONG}, "intrinsic": _COUNT, "truncation": "end"},
+    ),
+    "river": (
+        "RiverSwim, endless",
+        {
+            "env": {"name": "RiverSwim", "max_steps": 500},
+            "intrinsic": {"kind": "lifetime-count", "alpha": 1.0, "scale": 1.0},
+            "truncation": "continue",
+        },
+    ),
+}
+ENDLESS = ("river",)
+REPAYING = ("geometric-0.02", "geometric-0.1", "grm-32", "bounded-0.3", "bounded-1")
+SCHEMES = {
+    "none": ("No bonus", {"kind": "none"}),
+    "raw": ("Raw bonus", {"kind": "raw"}),
+    **{name: {**CONVERSIONS, **CENTRED}[name] for name in ("pbim", *REPAYING)},
+}
+MARGINS = {
+    "cliff": (10.0, "a fall costs 100, so 10 is one more fall in ten episodes"),
+    "taxi": (2.0, "two more steps of the 13 that a ride takes"),
+    "river": (2.5, "what a window at the left bank earns; at the right bank it is 33"),
+}
+
+
+def _cell(scheme: str, task: str) -> Cell:
+    label, shaping = SCHEMES[scheme]
+    config = {**BASE, **TASKS[task][1], "shaping": shaping}
+    return Cell(
+        name=f"{scheme}-{task}",
+        label=label,
+        scheme=scheme,
+        group=task,
+        config={**config, "intrinsic": None} if scheme == "none" else config,
+        params={"scheme": scheme, "task": task},
+        exact=scheme != "raw" and not (scheme == "pbim" and task in ENDLESS),
+    )
+
+
+def _claim(scheme: str, task: str, kind: Any, words: str, other: str = "none") -> Claim:
+    margin, reason = MARGINS[task]
+    return Claim(
+        id=f"held-out-{scheme}-{kind}-{other}-{task}",
+        statement=f"{TASKS[task][0]}: {SCHEMES[scheme][0]} {words} {SCHEMES[other][0].lower()}",
+        source="pbim's own question: does what was chosen on DoorKey-8x8 hold here?",
+        paper="not in the paper",
+        kind=kind,
+        cell=f"{scheme}-{task}",
+        other=f"{other}-{task}",
+        statistic="final_return",
+        margin=margin,
+        reason=reason,
+    )
+
+
+HARMLESS, WORSE, BETTER = "ends with the return of", "ends with a lower return than", "ends with a higher return than"
+
+HELD_OUT = Study(
+    name="held-out",
+    title="Held-out tasks: long episodes and none at all",
+    summary="CliffWalking and Taxi with up to 10,000 steps an episode, and RiverSwim, which never ends.",
+    learner="q_learning",
+    cells=tuple(_cell(scheme, task) for task in TASKS for scheme in SCHEMES),
+    seeds=10,
+    claims=(
+        *(_claim(scheme, task, "equal", HARMLESS) for task in ("cliff", "taxi") for scheme in REPAYING),
+        *(_claim(scheme, task, "less", WORSE) for task in ("cliff", "taxi") for scheme in ("raw", "pbim")),
+        *(_claim(scheme, "river", "greater", BETTER) for scheme in ("raw", *REPAYING)),
+        _claim("pbim", "river", "equal", HARMLESS, other="raw"),
+    ),
+    groups=tuple((task, label) for task, (label, _) in TASKS.items()),
+)
