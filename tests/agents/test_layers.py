@@ -50,24 +50,24 @@ def test_convolutions_as_products_equal_lax_conv(size):
 
 def test_images_of_bytes_travel_as_words():
     image = jnp.asarray(np.random.default_rng(0).integers(0, 255, (6, 7, 7, 3)), jnp.uint8)
-    rows = layers.patches(image)
-    assert rows.shape == (9, 6, 28)
+    rows = layers.flat(image)
+    assert rows.shape == (6, 148)
     assert rows.dtype == jnp.uint8
-    flat = rows.reshape(-1, 28)
-    index = jnp.array([[3, 1], [0, 50]])
-    np.testing.assert_array_equal(layers.take_rows(flat, index), flat[index])
+    np.testing.assert_array_equal(rows[:, :147], image.reshape(6, 147))
+    index = jnp.array([[3, 1], [0, 5]])
+    np.testing.assert_array_equal(layers.take_rows(rows, index), rows[index])
 
 
 def test_equal_maxima_pass_the_gradient_once():
     """Four equal windows: one of them gets the gradient, as in PyTorch, not all four."""
     layer = Layer(random(2, 4), jnp.ones(2))
-    window = layers.patches(jnp.ones((1, 3, 3, 1)))
+    image = jnp.ones((1, 3, 3, 1))
 
     def total(layer):
-        return jnp.sum(layers.pooled_conv(layer, window[0]))
+        return jnp.sum(layers.pooled_conv(layer, image))
 
     gradient = jax.grad(total)(layer)
-    alive = np.asarray(layers.pooled_conv(layer, window[0]))[:, 0] > 0
+    alive = np.asarray(layers.pooled_conv(layer, image)).ravel() > 0
     np.testing.assert_allclose(gradient.bias, alive.astype(float))
 
 
@@ -104,7 +104,7 @@ def test_a_mask_empties_the_memory(memory):
     """After a mask of 0 the outputs do not depend on anything before it."""
     network = Network(obs_shape=(6,), num_actions=3, memory=memory)
     params = network.init(jax.random.key(0))
-    rows, mask = random(1, 4 * 2, 6), jnp.ones((4, 2)).at[2, 0].set(0)
+    rows, mask = random(4 * 2, 6), jnp.ones((4, 2)).at[2, 0].set(0)
 
     def second_half(memory):
         output, _ = network.unroll(params, rows, memory, mask)
@@ -124,7 +124,7 @@ def test_unrolling_equals_stepping():
     output, memories = network.unroll(params, rows, memory, mask)
     for step in range(3):
         here = slice(2 * step, 2 * step + 2)
-        memory, core = network.step(params, network.embed(params, rows[:, here]), memory * mask[step])
+        memory, core = network.step(params, network.embed(params, rows[here]), memory * mask[step])
         np.testing.assert_allclose(memories[step + 1], memory, atol=1e-5)
         np.testing.assert_allclose(output.logits[:, here], network.logits(params, core), atol=1e-5)
         np.testing.assert_allclose(output.values[:, here], network.values(params, core), atol=1e-5)

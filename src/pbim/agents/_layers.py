@@ -46,21 +46,10 @@ def row_sums(x: Array) -> Array:
     return x @ jnp.ones(x.shape[1], x.dtype)
 
 
-def patches(image: Array) -> Array:
-    """Cut images (batch, H, W, C) into what one pooled output of ``pooled_conv`` sees: (places, batch, K).
-
-    K = 9 C + 1 rounded up to a multiple of four: a 3x3 window (the four 2x2 kernels under one 2x2 maximum), a one for
-    the bias, zeros. The dtype is kept, so that four bytes of an image travel as one word (see ``take_rows``).
-    """
-    batch, height, width, channels = image.shape
-    rows, columns = (height - 1) // 2, (width - 1) // 2
-    windows = [
-        image[:, dy : dy + 2 * rows - 1 : 2, dx : dx + 2 * columns - 1 : 2] for dy in range(3) for dx in range(3)
-    ]
-    one = jnp.ones((batch, rows, columns, 1), image.dtype)
-    empty = jnp.zeros((batch, rows, columns, -(9 * channels + 1) % 4), image.dtype)
-    window = jnp.concatenate([*windows, one, empty], axis=-1)
-    return window.reshape(batch, rows * columns, -1).swapaxes(0, 1)
+def flat(image: Array) -> Array:
+    """Return images (batch, H, W, C) as rows (batch, K), K rounded up to a multiple of four (see ``take_rows``)."""
+    rows = image.reshape(image.shape[0], -1)
+    return jnp.pad(rows, ((0, 0), (0, -rows.shape[1] % 4)))
 
 
 def take_rows(rows: Array, index: Array) -> Array:
@@ -76,41 +65,41 @@ def _taken(rows: Array, index: Array) -> Array:
     return taken
 
 
-def pooled_conv(layer: Layer, window: Array) -> Array:
-    """Return max-pool(relu(conv 2x2)), (outputs, places * batch), for windows (places * batch, K) of ``patches``."""
-    outputs, channels = layer.weight.shape[0], layer.weight.shape[1] // 4
-    kernel = jnp.moveaxis(layer.weight.reshape(outputs, channels, 2, 2), 1, -1)
-    shifted = [
-        jnp.pad(kernel, ((0, 0), (dy, 1 - dy), (dx, 1 - dx), (0, 0))).reshape(outputs, 9 * channels)
-        for dy in (0, 1)
-        for dx in (0, 1)
+def pooled_conv(layer: Layer, image: Array) -> Array:
+    """Return max-pool(relu(conv 2x2)), (outputs, height, width, batch), of images (channels, H, W, batch)."""
+    height, width = ((length - 1) // 2 for length in image.shape[1:3])
+    seen = [
+        [image[:, y : y + 2 * height - 1 : 2, x : x + 2 * width - 1 : 2].reshape(image.shape[0], -1) for x in range(3)]
+        for y in range(3)
     ]
-    wide = jnp.concatenate(shifted)
-    bias = jnp.tile(layer.bias, 4)[:, None]
-    rest = jnp.zeros((wide.shape[0], window.shape[-1] - wide.shape[1] - 1), wide.dtype)
-    return _largest_of_four(jnp.concatenate([wide, bias, rest], axis=1), window)
+    windows = [
+        jnp.concatenate([seen[y + dy][x + dx] for dy in (0, 1) for dx in (0, 1)]) for y in (0, 1) for x in (0, 1)
+    ]
+    largest = _largest_of_four(_by_tap(layer.weight), layer.bias, windows)
+    return largest.reshape(-1, height, width, image.shape[-1])
 
 
 @jax.custom_vjp
-def _largest_of_four(weight: Array, window: Array) -> Array:
-    return _largest_forward(weight, window)[0]
+def _largest_of_four(weight: Array, bias: Array, windows: list[Array]) -> Array:
+    return _largest_forward(weight, bias, windows)[0]
 
 
-def _largest_forward(weight: Array, window: Array) -> tuple[Array, tuple[Array, Array, Array]]:
-    each = (weight @ window.T).reshape(4, weight.shape[0] // 4, -1)
-    largest = jnp.maximum(jnp.maximum(each[0], each[1]), jnp.maximum(each[2], each[3]))
-    return jax.nn.relu(largest), (each, largest, window)
+def _largest_forward(weight: Array, bias: Array, windows: list[Array]) -> tuple[Array, tuple[Any, ...]]:
+    each = [weight @ window + bias[:, None] for window in windows]
+    largest = jax.nn.relu(jnp.maximum(jnp.maximum(each[0], each[1]), jnp.maximum(each[2], each[3])))
+    return largest, (each, largest, windows)
 
 
-def _largest_backward(saved: tuple[Array, Array, Array], d: Array) -> tuple[Array, None]:
+def _largest_backward(saved: tuple[Any, ...], d: Array) -> tuple[Array, Array, None]:
     """Pass the gradient to the first of equal maxima, as PyTorch's pooling does."""
-    each, largest, window = saved
-    first = jnp.where(each[2] == largest, 2, 3)
-    first = jnp.where(each[1] == largest, 1, first)
-    first = jnp.where(each[0] == largest, 0, first)
-    winner = jnp.where(largest > 0, first, 4)
-    routed = jnp.where(jnp.arange(4)[:, None, None] == winner, d, 0)
-    return routed.reshape(-1, window.shape[0]) @ window, None
+    each, largest, windows = saved
+    left = jnp.where(largest > 0, d, 0)
+    into_bias, into_weight = row_sums(left), []
+    for one, window in zip(each, windows, strict=True):
+        taken = jnp.where(one == largest, left, 0)
+        left = left - taken
+        into_weight.append(window @ taken.T)
+    return sum(into_weight).T, into_bias, None
 
 
 _largest_of_four.defvjp(_largest_forward, _largest_backward)

@@ -25,7 +25,7 @@ class Learner(NamedTuple):
 class Batch(NamedTuple):
     """A rollout to learn from: (T, num_envs) unless said otherwise.
 
-    ``rows`` (T, places, num_envs, K), ``memory`` (T, rows, num_envs) before each step, ``mask`` 0 where an episode
+    ``rows`` (T, num_envs, K), ``memory`` (T, rows, num_envs) before each step, ``mask`` 0 where an episode
     starts, ``value`` and ``target`` (num_values, T, num_envs).
     """
 
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 
 class Minibatch(NamedTuple):
-    """Subsequences: rows (places, steps * n, K), memory (rows, n), mask (steps, n), the others (..., steps * n)."""
+    """Subsequences: rows (steps * n, K), memory (rows, n), mask (steps, n), the others (..., steps * n)."""
 
     rows: Array
     memory: Array
@@ -54,7 +54,7 @@ class Minibatch(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A minibatch: subsequences and weights (n,), their frames (steps, n), those frames' rows (places, steps * n)."""
+    """A minibatch: subsequences and weights (n,), their frames (steps, n), their rows of ``_on_end`` (K,)."""
 
     sequences: Array
     weight: Array
@@ -92,9 +92,11 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
         shifted = learner.epochs % 2 == 1
         order, weights = cuts.draw(key, shifted)
         frames = jax.vmap(cuts.frames, in_axes=(0, None))(order, shifted)
+        on_end = _on_end(rows, frames)
+        places = jnp.arange(on_end.shape[0]).reshape(len(order), -1)
 
         def step(inner: tuple[Params, Any], drawn: Drawn) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
-            minibatch = _minibatch(rows, columns, starts, drawn)
+            minibatch = _minibatch(on_end, columns, starts, drawn)
             params, optimizer, losses, memories = gradient_step(config, *inner, minibatch)
             learnt = (params, optimizer)
             if may_be_empty:
@@ -102,7 +104,7 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
             return learnt, (losses, _kept(config, memories, shifted))
 
         (params, optimizer), (losses, kept) = jax.lax.scan(
-            step, (learner.params, learner.optimizer), Drawn(order, weights, frames, _places(config, rows, frames))
+            step, (learner.params, learner.optimizer), Drawn(order, weights, frames, places)
         )
         if config.refresh_memories and cuts.shift and config.memory != "none":
             starts = cuts.refreshed(order, kept, first, shifted)
@@ -171,19 +173,20 @@ def _columns(config: "PPO", batch: Batch) -> Array:
     return jnp.stack(parts, axis=-1).reshape(config.frames, -1)
 
 
-def _places(config: "PPO", rows: Array, frames: Array) -> Array:
-    """Return where frames (minibatches, steps, n) lie in rows (T * places * num_envs, K), before the loop needs it."""
-    flat = frames.reshape(frames.shape[0], 1, -1)
-    places = jnp.arange(rows.shape[0] // config.frames)[:, None]
-    step, env = flat // config.num_envs, flat % config.num_envs
-    return (step * places.shape[0] + places) * config.num_envs + env
+def _on_end(rows: Array, frames: Array) -> Array:
+    """Return rows of frames (minibatches, steps, n) as columns, (minibatches * K, steps * n), once for an epoch.
+
+    A minibatch takes its part by a gather, which XLA writes down once; a slice it would repeat in every window.
+    """
+    taken = _layers.take_rows(rows, frames.reshape(len(frames), -1))
+    return taken.swapaxes(1, 2).reshape(-1, taken.shape[1]).astype(jnp.float32)
 
 
-def _minibatch(rows: Array, columns: Array, starts: Array, drawn: Drawn) -> Minibatch:
+def _minibatch(on_end: Array, columns: Array, starts: Array, drawn: Drawn) -> Minibatch:
     mask, action, log_prob, advantage, *values = _layers.take_rows(columns, drawn.frames.reshape(-1)).T
     critics = len(values) // 2
     return Minibatch(
-        rows=_layers.take_rows(rows, drawn.rows),
+        rows=_layers.take_rows(on_end, drawn.rows).T,
         memory=_layers.take_rows(starts, drawn.sequences).T,
         mask=mask.reshape(drawn.frames.shape),
         action=action.astype(jnp.int32),

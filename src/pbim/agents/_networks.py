@@ -91,25 +91,24 @@ class Network:
         )
 
     def prepare(self, obs: Array) -> Array:
-        """Turn observations (batch, ...) into rows (places, batch, K) to store and to train on; dtype is kept."""
+        """Turn observations (batch, ...) into rows (batch, K) to store and to train on; dtype is kept."""
         if len(self.obs_shape) == 3:
-            return layers.patches(obs)
+            return layers.flat(obs)
         if self.obs_shape == ():
-            return (obs[:, None] == jnp.arange(self.num_indices))[None].astype(jnp.float32)
-        return obs[None].astype(jnp.float32)
+            return (obs[:, None] == jnp.arange(self.num_indices)).astype(jnp.float32)
+        return obs.astype(jnp.float32)
 
     def embed(self, params: Params, rows: Array) -> Array:
         """Return the embedding (embedding_size, batch) of prepared observations."""
-        rows = rows.astype(jnp.float32)
+        x = rows.T.astype(jnp.float32)
         first, *others = params.embedding
         if len(self.obs_shape) < 3:
-            return jnp.tanh(layers.affine(*first, rows[0].T))
-        places, batch, width = rows.shape
-        height = (self.obs_shape[0] - 1) // 2
-        x = layers.pooled_conv(first, rows.reshape(places * batch, width)).reshape(FILTERS[0], height, -1, batch)
+            return jnp.tanh(layers.affine(*first, x))
+        x = x[: math.prod(self.obs_shape)].reshape(*self.obs_shape, -1)
+        x = layers.pooled_conv(first, x.transpose(2, 0, 1, 3))
         for layer in others:
             x = jax.nn.relu(layers.conv(layer, x))
-        return x.reshape(-1, batch)
+        return x.reshape(-1, rows.shape[0])
 
     def step(self, params: Params, embedding: Array, memory: Array) -> tuple[Array, Array]:
         """Return the memory after one step and what the heads read, (rows, batch) each."""
@@ -135,7 +134,7 @@ class Network:
         return layers.affine(*params.critic, jnp.tanh(layers.affine(weight, bias, core)))
 
     def unroll(self, params: Params, rows: Array, memory: Array, mask: Array) -> tuple[Output, list[Array]]:
-        """Run subsequences: rows (places, steps * batch, K), memory (rows, batch) before them, mask (steps, batch).
+        """Run subsequences: rows (steps * batch, K), memory (rows, batch) before them, mask (steps, batch).
 
         ``mask`` is 0 where an episode starts, which empties the memory. Returns outputs over steps * batch (all of
         step 0 first) and the memory before the first step and after each.

@@ -25,7 +25,7 @@ class World(NamedTuple):
 class Steps(NamedTuple):
     """A rollout, leading axes (T, num_envs) unless said otherwise.
 
-    ``rows`` (T, places, num_envs, K), ``memory`` (T, rows, num_envs) before each step and not yet masked, ``core``
+    ``rows`` (T, num_envs, K), ``memory`` (T, rows, num_envs) before each step and not yet masked, ``core``
     (T, rows, num_envs) and ``logits`` (T, num_actions, num_envs). ``transition`` is None where no bonus waits for it.
     ``following``: the states gone on from, None in environments that do not know their optimal lengths.
     """
@@ -131,8 +131,8 @@ def last_values(network: Network, params: Params, world: World) -> Array:
 def final_values(network: Network, params: Params, steps: Steps, world: World) -> Array:
     """Return the values (num_values, T, num_envs) of every step's true successor, seen with the memory after it."""
     assert steps.final_rows is not None
-    length, places, num_envs, width = steps.final_rows.shape
-    rows = steps.final_rows.swapaxes(0, 1).reshape(places, length * num_envs, width)
+    length, num_envs, width = steps.final_rows.shape
+    rows = steps.final_rows.reshape(length * num_envs, width)
     after = jnp.concatenate([steps.memory[1:], world.memory[None]]).swapaxes(0, 1).reshape(-1, length * num_envs)
     _, core = network.step(params, network.embed(params, rows), after)
     return network.values(params, core).reshape(-1, length, num_envs)
