@@ -5,6 +5,7 @@ Every activation has shape (features, ..., batch): elementwise work then runs al
 ``lax.conv`` or with the batch first, and an order of magnitude slower on convolutions inside ``lax.scan``.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,20 +23,21 @@ class Layer(NamedTuple):
     bias: Array
 
 
-@jax.custom_vjp
-def affine(weight: Array, bias: Array, x: Array) -> Array:
-    """Return W x + b, (outputs, batch), for x (inputs, batch)."""
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def affine(weight: Array, bias: Array, x: Array, constant: int = 0) -> Array:  # noqa: ARG001
+    """Return W x + b, (outputs, batch), for x (inputs, batch), whose last ``constant`` rows get no gradient."""
     return weight @ x + bias[:, None]
 
 
-def _affine_forward(weight: Array, bias: Array, x: Array) -> tuple[Array, tuple[Array, Array]]:
-    return affine(weight, bias, x), (weight, x)
+def _affine_forward(weight: Array, bias: Array, x: Array, constant: int) -> tuple[Array, tuple[Array, Array]]:
+    return affine(weight, bias, x, constant), (weight, x)
 
 
-def _affine_backward(saved: tuple[Array, Array], d: Array) -> tuple[Array, Array, Array]:
+def _affine_backward(constant: int, saved: tuple[Array, Array], d: Array) -> tuple[Array, Array, Array]:
     weight, x = saved
-    back: Array = jax.lax.optimization_barrier(weight.T)  # type: ignore[no-untyped-call]  # folded in, it is slower
-    return d @ x.T, row_sums(d), back @ d
+    back = weight[:, : x.shape[0] - constant].T
+    back = jax.lax.optimization_barrier(back)  # type: ignore[no-untyped-call]  # folded in, it is slower
+    return d @ x.T, row_sums(d), jnp.pad(back @ d, ((0, constant), (0, 0)))
 
 
 affine.defvjp(_affine_forward, _affine_backward)

@@ -1,4 +1,4 @@
-"""Recurrent cells on (features, batch)."""
+"""Recurrent cells on (features, batch); a ``constant`` memory gets no gradient."""
 
 from typing import NamedTuple
 
@@ -16,25 +16,27 @@ class Cell(NamedTuple):
     bias: Array
 
 
-def lstm_step(cell: Cell, x: Array, memory: Array) -> Array:
+def lstm_step(cell: Cell, x: Array, memory: Array, *, constant: bool = False) -> Array:
     """Return the memory (2 * hidden, batch) = (h, c) after one step on x (inputs, batch).
 
     Hochreiter & Schmidhuber 1997, with PyTorch's order of gates: i, f, g, o.
     """
     h, c = jnp.split(memory, 2)
-    i, f, g, o = jnp.split(affine(cell.weight, cell.bias.sum(0), jnp.concatenate([x, h])), 4)
+    still = h.shape[0] if constant else 0
+    i, f, g, o = jnp.split(affine(cell.weight, cell.bias.sum(0), jnp.concatenate([x, h]), still), 4)
     c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
     return jnp.concatenate([jax.nn.sigmoid(o) * jnp.tanh(c), c])
 
 
-def gru_step(cell: Cell, x: Array, memory: Array) -> Array:
+def gru_step(cell: Cell, x: Array, memory: Array, *, constant: bool = False) -> Array:
     """Return the memory (hidden, batch) after one step on x (inputs, batch); gates r, z, n.
 
     Cho et al. 2014, as PyTorch computes it: the candidate's second bias stays inside the reset gate.
     """
     inputs = x.shape[0]
     r, z, n = jnp.split(affine(cell.weight[:, :inputs], cell.bias[0], x), 3)
-    hidden_r, hidden_z, hidden_n = jnp.split(affine(cell.weight[:, inputs:], cell.bias[1], memory), 3)
+    still = memory.shape[0] if constant else 0
+    hidden_r, hidden_z, hidden_n = jnp.split(affine(cell.weight[:, inputs:], cell.bias[1], memory, still), 3)
     update = jax.nn.sigmoid(z + hidden_z)
     candidate = jnp.tanh(n + jax.nn.sigmoid(r + hidden_r) * hidden_n)
     return (1 - update) * candidate + update * memory

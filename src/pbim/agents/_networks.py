@@ -110,12 +110,12 @@ class Network:
             x = jax.nn.relu(layers.conv(layer, x))
         return x.reshape(-1, rows.shape[0])
 
-    def step(self, params: Params, embedding: Array, memory: Array) -> tuple[Array, Array]:
+    def step(self, params: Params, embedding: Array, memory: Array, *, constant: bool = False) -> tuple[Array, Array]:
         """Return the memory after one step and what the heads read, (rows, batch) each."""
         if params.cell is None:
             return memory, embedding
         cell_step = lstm_step if self.memory == "lstm" else gru_step
-        memory = cell_step(params.cell, embedding, memory)
+        memory = cell_step(params.cell, embedding, memory, constant=constant)
         return memory, memory[: self.hidden_size]
 
     def heads(self, params: Params, core: Array) -> Output:
@@ -137,13 +137,14 @@ class Network:
         """Run subsequences: rows (steps * batch, K), memory (rows, batch) before them, mask (steps, batch).
 
         ``mask`` is 0 where an episode starts, which empties the memory. Returns outputs over steps * batch (all of
-        step 0 first) and the memory before the first step and after each.
+        step 0 first) and the memory before the first step, which gets no gradient, and after each.
         """
         steps, batch = mask.shape
         embedding = self.embed(params, rows).reshape(-1, steps, batch)
+        memory = jax.lax.stop_gradient(memory)
         memories, cores = [memory], []
         for index in range(steps):
-            memory, core = self.step(params, embedding[:, index], memory * mask[index])
+            memory, core = self.step(params, embedding[:, index], memory * mask[index], constant=index == 0)
             memories.append(memory)
             cores.append(core)
         return self.heads(params, jnp.stack(cores, axis=1).reshape(-1, steps * batch)), memories
