@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pbim.agents.q_learning import QLearning, train
-from pbim.agents.toy_text import ToyText
+from pbim.agents.toy_text import ToyText, river_swim
 from pbim.errors import InputError
 
 
@@ -42,3 +42,31 @@ def test_frozen_lake_is_learnt():
 def test_other_environments_are_refused():
     with pytest.raises(InputError, match="toy-text"):
         ToyText.make("CartPole-v1")
+
+
+def test_river_swim_is_strehl_and_littmans():
+    """Swimming right for ever spends 1, 3, 9, 27, 81 and 81 * 3/7 parts of the time in the six states."""
+    env = river_swim(max_steps=500)
+    chance = np.diff(env.chance, axis=-1, prepend=0)
+    np.testing.assert_allclose(chance.sum(axis=-1), 1)
+    moves = np.zeros((6, 2, 6))
+    for state in range(6):
+        for action in range(2):
+            np.add.at(moves[state, action], env.arrived[state, action], chance[state, action])
+    assert moves[:, 0].argmax(axis=1).tolist() == [0, 0, 1, 2, 3, 4]
+    parts = np.array([1, 3, 9, 27, 81, 81 * 3 / 7])
+    np.testing.assert_allclose(parts @ moves[:, 1], parts, rtol=1e-12)
+    expected = (chance * env.reward).sum(axis=-1)
+    np.testing.assert_allclose(expected, [[0.005, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0.3]])
+    assert not env.over.any()
+
+
+def test_every_window_of_an_endless_task_is_marked():
+    env = river_swim(max_steps=3)
+    state, first = env.reset(jax.random.key(0))
+    assert int(first) in (1, 2)
+    marks = []
+    for index in range(7):
+        out = env.step(jax.random.key(index), state, 1)
+        state, marks = out.state, [*marks, bool(out.truncated)]
+    assert marks == [False, False, True, False, False, True, False]

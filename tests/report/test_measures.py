@@ -38,6 +38,13 @@ def test_final_figures_are_means_of_the_last_tenth():
     assert figures["final_length"] == 18.5
 
 
+def test_a_task_without_a_grid_has_returns_and_no_greedy_path():
+    data = q_data([0] * 18 + [3, 5], path=[])
+    figures = measured("q_learning", Data(metrics=data.metrics, arrays=data.arrays))
+    assert figures["final_return"] == 4
+    assert all(math.isnan(figures[name]) for name in figures if name.startswith("greedy") or name == "best_column")
+
+
 def test_the_late_return_starts_at_episode_3000():
     assert measured("q_learning", q_data([1.0] * 3000 + [7.0] * 5))["late_return"] == 7
     assert math.isnan(measured("q_learning", q_data([1.0] * 3000))["late_return"])

@@ -13,8 +13,8 @@ from pbim.errors import InputError
 from pbim.report import build
 from pbim.report.evidence import gather
 from pbim.report.tables import run_csv
-from pbim.results import Corrupt, Store
-from report.stores import CELLS, claim, write_cliff, write_doorkey
+from pbim.results import Corrupt, Store, write_json
+from report.stores import CELLS, certificate, claim, write_cliff, write_doorkey
 
 VOID = {"meta", "link", "img", "input", "br"}
 
@@ -234,3 +234,16 @@ def test_verdicts_for_a_terminal(cliff):
     assert [row["verdict"] for row in rows] == ["reproduced", "reproduced", "reproduced", "not reproduced"]
     assert rows[2]["ours"] == "5 of 5 seeds (57% to 100%)"
     assert all(row["rule"] and row["statement"] and row["paper"] for row in rows)
+
+
+def test_overflows_are_named_and_nothing_is_drawn_where_there_is_no_grid(tmp_path):
+    folder = write_cliff(tmp_path / "plain", seeds=3, episodes=40, grid=None)
+    changes = {"pbim": {"worst": float("inf"), "ok": False}, "none": {"worst": 0.0, "episodes": 0, "ok": False}}
+    for run in Store(folder).runs():
+        if run.seed < 2 or run.cell == "none":
+            write_json(run.folder / "certificate.json", certificate(**changes.get(run.cell, {})))
+    page = build(folder).read_text()
+    assert "policies" not in re.findall(r'<section id="(\w+)"', page)
+    assert "no: overflowed in 2 of 3 runs" in page
+    assert "no episode ended" in page
+    assert ">∞<" in page

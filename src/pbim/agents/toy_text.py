@@ -106,8 +106,8 @@ class ToyText:
 def river_swim(max_steps: int) -> ToyText:
     """Return RiverSwim (Strehl & Littman 2008): six states in a row, left and right, an endless task.
 
-    Left drifts with the current; right goes .3 forward, .6 nowhere and .1 back, at the ends .3 and .7. Staying pays .005
-    at the left end and 1 at the right one. The first state is the second or the third.
+    Left drifts with the current; right goes .3 forward, .6 nowhere and .1 back, at the ends .3 and .7. Staying pays
+    .005 at the left end and 1 at the right one. The first state is the second or the third.
     """
     states, table = np.arange(6), np.zeros((6, 2, 3))
     table[:, 0] = (1.0, 0.0, 0.0)

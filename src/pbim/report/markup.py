@@ -68,11 +68,13 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], *, caption: str, c
 def number(value: float | None, digits: int = 4) -> str:
     """Return a number for reading: about four significant digits, thousands apart, millions as M.
 
-    >>> [number(x) for x in (41.2345, -0.5, 1_670_000, 0.0000123, 10, float("nan"), None)]
-    ['41.23', '−0.5', '1.67 M', '1.23e−5', '10', '–', '–']
+    >>> [number(x) for x in (41.2345, -0.5, 1_670_000, 0.0000123, 10, float("inf"), float("nan"), None)]
+    ['41.23', '−0.5', '1.67 M', '1.23e−5', '10', '∞', '–', '–']
     """
-    if value is None or not math.isfinite(value):
+    if value is None or math.isnan(value):
         return NOTHING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     size = abs(value)
     if size >= 1e6:
         found = f"{value / 1e6:.3g} M"
