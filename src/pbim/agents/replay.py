@@ -17,13 +17,18 @@ from pbim.errors import InputError
 Picture = np.ndarray[Any, Any]
 
 
-def play(config: PPO, params: Params, *, episodes: int, seed: int = 0) -> tuple[list[Picture], int]:
-    """Return the pictures (height, width, 3) uint8 of greedy episodes on held-out layouts, and the number of steps."""
+def play(
+    config: PPO, params: Params, *, episodes: int, seed: int = 0, most: int | None = None
+) -> tuple[list[Picture], int]:
+    """Return the pictures (height, width, 3) uint8 of greedy episodes on held-out layouts, and the number of steps.
+
+    ``most`` is how many steps of each episode are shown; all of them if left out.
+    """
     from pbim.envs import CliffWalk, DoorKey, frame
 
     env, network = config.env, config.network
     if not hasattr(env, "reset"):
-        return _play_on_host(config, params, episodes=episodes, seed=seed)
+        return _play_on_host(config, params, episodes=episodes, seed=seed, most=most)
     if not isinstance(env, CliffWalk | DoorKey):
         raise InputError(
             f"env must be CliffWalk, DoorKey or a Gymnasium id to be drawn, received {type(env).__name__}: "
@@ -39,9 +44,9 @@ def play(config: PPO, params: Params, *, episodes: int, seed: int = 0) -> tuple[
     for episode in range(episodes):
         key = jax.random.fold_in(jax.random.key(HELD_OUT), 1 + seed * 1000 + episode)
         state, obs = env.reset(key)
-        memory, over = jnp.zeros((network.memory_size, 1)), False
+        memory, over, last = jnp.zeros((network.memory_size, 1)), False, steps + (most or env.max_steps)
         pictures.append(frame(env, state))
-        while not over:
+        while not over and steps < last:
             key, step_key = jax.random.split(key)
             out, memory = step(state, obs, memory, step_key)
             state, obs, over = out.state, out.obs, bool(out.terminated | out.truncated)
@@ -50,7 +55,9 @@ def play(config: PPO, params: Params, *, episodes: int, seed: int = 0) -> tuple[
     return pictures, steps
 
 
-def _play_on_host(config: PPO, params: Params, *, episodes: int, seed: int) -> tuple[list[Picture], int]:
+def _play_on_host(
+    config: PPO, params: Params, *, episodes: int, seed: int, most: int | None
+) -> tuple[list[Picture], int]:
     from pbim.agents.host import LONGEST_EVALUATION, act
 
     host: Any = config.env
@@ -61,7 +68,7 @@ def _play_on_host(config: PPO, params: Params, *, episodes: int, seed: int) -> t
         obs, _ = env.reset(seed=HELD_OUT + 1 + seed * 1000 + episode)
         memory = np.zeros((network.memory_size, 1), np.float32)
         pictures.append(env.render())
-        for _ in range(host.max_steps or LONGEST_EVALUATION):
+        for _ in range(most or host.max_steps or LONGEST_EVALUATION):
             action, memory, *_ = jax.device_get(act(network, params, np.asarray(obs)[None], memory, silent))
             obs, _, terminated, truncated, _ = env.step(int(action[0]))
             steps += 1

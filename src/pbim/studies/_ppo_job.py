@@ -23,6 +23,9 @@ CHUNK = 8
 LAYOUTS = 256
 """How many held-out layouts the trained agent plays, greedily."""
 
+REPLAYED = 200
+"""Steps of an episode that are drawn: an agent that is stuck for thousands would fill the memory with pictures."""
+
 Rows = dict[str, NDArray[Any]]
 
 
@@ -126,5 +129,5 @@ def write_replay(path: Path, learner: PPO, params: Any) -> None:
         return
     from pbim.agents.replay import play, write
 
-    pictures, _ = play(learner, params, episodes=1)
+    pictures, _ = play(learner, params, episodes=1, most=REPLAYED)
     write(path, pictures, frames_per_second=8)
