@@ -88,6 +88,14 @@ def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     return xp.zeros(shape, dtype=wide_dtype(like) if dtype is None else dtype, **kwargs)
 
 
+def constant(values: Array, like: Array) -> Array:
+    """Return NumPy numbers in the library, on the device and in the dtype of ``like``."""
+    if type(like) is np.ndarray:
+        return values
+    kwargs = {} if compat.is_jax_array(like) else {"device": compat.device(like)}
+    return compat.array_namespace(like).asarray(values, dtype=like.dtype, **kwargs)
+
+
 def check_rows(
     name: str, values: Array, ended: Array, valid: Array | None, *, lanes: Array, rank: int, finite: bool = True
 ) -> Rows:

@@ -227,6 +227,28 @@ def test_a_mixture_of_one_is_that_one_and_weights_are_linear(data):
     np.testing.assert_allclose(mixed, weight * alone + (1 - weight) * other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("library", s.LIBRARIES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_conversions_that_repay_stay_bounded_and_cancel_in_episodes_of_any_length(library, dtype):
+    """gamma^-20,000 is 2e87: a ledger whose rounding errors grow like that ends in noise, then in infinity."""
+    gamma, steps, to = 0.99, 20_000, s.LIBRARIES[library]
+    bonus = np.random.default_rng(0).random((steps, 3)).astype(dtype)
+    ended = np.zeros((steps, 3), bool)
+    ended[-1] = ended[5_000, 1] = True
+    conversions = [
+        *(sh.GRM(gamma=gamma, delay=delay) for delay in (1, 7, 32)),
+        sh.Geometric(gamma=gamma, rate=0.02),
+        sh.Bounded(gamma=gamma, limit=1.0),
+        sh.Mixture(members=(sh.GRM(gamma=gamma, delay=7), sh.Geometric(gamma=gamma, rate=0.02))),
+    ]
+    for conversion in conversions:
+        _, shaped = conversion.rollout(conversion.init(3, like=to(bonus)), to(bonus), to(ended))
+        shaped = np.asarray(shaped).astype(float)
+        assert np.abs(shaped).max() < 60, conversion  # what Geometric owes at most: 1 / (1 - .98 / .99)
+        report = pbim.Certificate(gamma=gamma)
+        assert report.report(report.update(report.init(3), shaped, ended)).worst < 1e-6, conversion
+
+
 @given(data=st.data(), gamma=s.DISCOUNTS, normalize=st.booleans())
 @settings(max_examples=60)
 def test_grm_with_a_delay_beyond_the_episode_is_pbim(data, gamma, normalize):

@@ -54,7 +54,7 @@ MUTANTS = {
     f"{PURE}: dummy steps are paid": ("shaped, owed = xp.where(valid, shaped, 0)", "shaped, owed = shaped"),
     f"{PURE}: dummy steps move the ledger": ("xp.where(valid, owed, ledger)", "owed"),
     "GRM forgets that a new episode began": ("return entries, xp.where(ended, 0, age)", "return entries, age"),
-    "GRM repays an entry as it was, not grown": ("entries[0] * growth", "entries[0]"),
+    "GRM repays an entry as it was, not grown": ("growth[0] * entries[0] + drift", "entries[0] + drift"),
 }
 
 REPAYMENTS = {

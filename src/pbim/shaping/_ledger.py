@@ -15,6 +15,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -234,11 +235,23 @@ class GRM(Ledger):
         entries = _arrays.zeros((self.delay, *lanes.shape), lanes)
         return entries, lanes
 
+    @cached_property
+    def _growths(self) -> Array:
+        """gamma^-delay ... gamma^-1, by which the entries have grown, the oldest first."""
+        return np.array([_power(float(self.gamma), -age) for age in range(self.delay, 0, -1)])
+
+    @cached_property
+    def _exact_growths(self) -> Array:
+        return np.array([1 / Fraction(self.gamma) ** age for age in range(self.delay, 0, -1)], dtype=object)
+
     def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
         entries, age = memory
-        gamma = _arrays.number_for(self.gamma, ledger)
-        growth = 1 / gamma**self.delay if _arrays.is_exact(ledger) else _power(gamma, -self.delay)
-        payment = xp.where(age >= self.delay, entries[0] * growth, 0)
+        if _arrays.is_exact(ledger):
+            growth = self._exact_growths
+        else:
+            growth = _arrays.constant(np.minimum(self._growths, float(xp.finfo(ledger.dtype).max)), ledger)
+        drift = ledger - growth @ entries  # rounding alone; kept in the ledger it would grow by 1/gamma a step for ever
+        payment = xp.where(age >= self.delay, growth[0] * entries[0] + drift, 0)
         return (xp.concat([entries[1:], earned[None]]), age + 1), payment
 
     def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
