@@ -242,7 +242,8 @@ class GRM(Ledger):
 
     @cached_property
     def _exact_growths(self) -> Array:
-        return np.array([1 / Fraction(self.gamma) ** age for age in range(self.delay, 0, -1)], dtype=object)
+        gamma: Any = self.gamma
+        return np.array([1 / Fraction(gamma) ** age for age in range(self.delay, 0, -1)], dtype=object)
 
     def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
         entries, age = memory
