@@ -97,10 +97,10 @@ def _full(evidence: Evidence, cell: dict[str, str]) -> str:
 
 
 def _values(study: str, cell: str, name: str) -> np.ndarray:
-    runs = [seen for seen in evidence_of(study).runs if seen.run.cell == cell and seen.done]
+    runs = [seen for seen in evidence_of(study).runs if seen.run.cell == cell]
     if not runs:
-        raise SystemExit(f"no finished run of {cell} in {study}")
-    return np.array([seen.figures[name] for seen in runs], np.float64)
+        raise SystemExit(f"{study} has no cell {cell}")
+    return np.array([seen.figures[name] for seen in runs if seen.done], np.float64)
 
 
 def mean(study: str, cell: str, name: str) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from pbim._files import replacing
 from pbim.report.curves import band, coarser
@@ -46,19 +47,21 @@ def conversions(evidence: Evidence) -> Figure:
     found = cells_of(evidence, MAIN)
     for index, scheme in enumerate(scheme for scheme in SHOWN if scheme in found):
         line(curves, evidence, *found[scheme], "length", COLOURS[index])
-    curves.set(xlabel="million frames", ylabel="episode length (640: time limit)", yscale="log")
+    curves.set(xlabel="million frames", ylabel="episode length (640: time limit)")
+    lengths(curves, "y")
     curves.set_title("DoorKey-8x8, alpha .025, gamma .995: mean and 95% interval", loc="left", fontsize=9)
     curves.legend(fontsize=7)
     strip(dots, found.values(), "final_length")
-    dots.set(xlabel="episode length over the last 10% of frames, one dot a seed", xscale="log")
+    dots.set(xlabel="episode length over the last 10% of frames, one dot a seed")
+    lengths(dots, "x")
     return figure
 
 
 def mechanism(evidence: Evidence) -> Figure:
     """Draw what the last step takes back, how wrong the critic is there, and what reaching the goal then pays."""
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    panels = figure.subplots(2, 3)
-    for row, group in zip(panels, ("005-99", MAIN), strict=True):
+    groups = [group["name"] for group in evidence.groups if "pbim" in cells_of(evidence, group["name"])]
+    figure = Figure(figsize=(10, 3.2 * len(groups)), layout="constrained")
+    for row, group in zip(figure.subplots(len(groups), 3, squeeze=False), groups, strict=True):
         found = cells_of(evidence, group)
         label = next(each["label"] for each in evidence.groups if each["name"] == group)
         for index, scheme in enumerate(scheme for scheme in SHOWN if scheme in found):
@@ -69,13 +72,15 @@ def mechanism(evidence: Evidence) -> Figure:
                 row[2].plot(length, 1 + paid, ".", color=colour, markersize=2, alpha=0.5, label=name)
             line(row[1], evidence, name, runs, "end_error", colour)
         row[0].set(ylabel="F' at a truncated episode's last step")
-        row[1].set(ylabel="critic's error at the last step", yscale="log")
-        row[2].set(ylabel="1 + F' at the step that reaches the goal", xscale="log")
+        row[1].set(ylabel="critic's error at the last step", yscale="log", ylim=(5e-4, 50))
+        row[2].set(ylabel="1 + F' at the step that reaches the goal")
+        lengths(row[2], "x")
         row[2].axhline(0, color="black", linewidth=0.8)
         row[0].set_title(label, loc="left", fontsize=9)
         for panel, words in zip(row, ("million frames", "million frames", "episode length"), strict=True):
             panel.set_xlabel(words)
-        row[1].legend(fontsize=7)
+        row[0].legend(fontsize=7)
+        row[1].legend(fontsize=6, ncols=2, loc="lower right")
     return figure
 
 
@@ -87,7 +92,8 @@ def ablation(evidence: Evidence) -> Figure:
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     for panel, group in zip(figure.subplots(1, 2, sharey=True), evidence.groups, strict=True):
         strip(panel, cells_of(evidence, group["name"]).values(), "final_length")
-        panel.set(xlabel="episode length over the last 10% of frames", xscale="log")
+        panel.set(xlabel="episode length over the last 10% of frames")
+        lengths(panel, "x")
         panel.set_title(group["label"], loc="left", fontsize=9)
     return figure
 
@@ -101,6 +107,14 @@ def cliff(evidence: Evidence) -> Figure:
         panel.set(xlabel="return after episode 3000" if group["name"] == "long" else "return over the last 10%")
         panel.set_title(group["label"], loc="left", fontsize=9)
     return figure
+
+
+def lengths(ax: Axes, which: str) -> None:
+    """Make an axis that of episode lengths up to the time limit, evenly spaced in their logarithm."""
+    axis = {"x": ax.xaxis, "y": ax.yaxis}[which]
+    ax.set(**{f"{which}scale": "log", f"{which}lim": (25, 720)})
+    axis.set_minor_locator(NullLocator())
+    axis.set_ticks([30, 50, 100, 200, 400, 640], ["30", "50", "100", "200", "400", "640"])
 
 
 def line(ax: Axes, evidence: Evidence, label: str, runs: list[Seen], metric: str, colour: str) -> None:
