@@ -4,6 +4,7 @@ The numbers are those of torch-ac with rl-starter-files' model, the code base th
 open (here 4, that code base's example): ``doorkey-sensitivity`` varies it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from pbim.studies.study import Cell, Claim, Study
@@ -74,6 +75,9 @@ TABLE: dict[str, dict[str, tuple[float | None, float, float]]] = {
 """The paper's Table 1: time to convergence in frames (None: did not), mean length and its standard deviation."""
 
 STEP = "one step of an episode"
+OURS = "not in the paper"
+Schemes = Mapping[str, tuple[str, dict[str, Any]]]
+"""Schemes by name: what they are called, and the data of their conversion."""
 
 
 def cell(scheme: str, label: str, shaping: dict[str, Any], group: str, **changes: Any) -> Cell:
@@ -91,6 +95,39 @@ def cell(scheme: str, label: str, shaping: dict[str, Any], group: str, **changes
         params=params,
         exact=exact,
         seeds=seeds,
+    )
+
+
+def shorter(study: str, schemes: Schemes, low: str, high: str, group: str, source: str) -> Claim:
+    """Return a claim of our own: one scheme ends with shorter episodes than another."""
+    return Claim(
+        id=f"{study}-{low}-shorter-{high}-{group}",
+        statement=f"{schemes[low][0]} ends with shorter episodes than {schemes[high][0]} at (alpha, gamma) = "
+        f"{SETTINGS[group]}",
+        source=source,
+        paper=OURS,
+        kind="less",
+        cell=f"{low}-{group}",
+        other=f"{high}-{group}",
+        statistic="final_length",
+        margin=1.0,
+        reason=STEP,
+    )
+
+
+def solves(
+    study: str, schemes: Schemes, scheme: str, group: str, frames: int, source: str, *, does: bool = True
+) -> Claim:
+    """Return a claim of our own: a scheme solves the task within so many frames, or does not."""
+    return Claim(
+        id=f"{study}-{scheme}-solves-{group}",
+        statement=f"{schemes[scheme][0]} {'solves' if does else 'does not solve'} DoorKey within {frames:,} frames at "
+        f"(alpha, gamma) = {SETTINGS[group]}",
+        source=source,
+        paper=OURS,
+        kind="reaches" if does else "never",
+        cell=f"{scheme}-{group}",
+        statistic="frames_to_solve",
     )
 
 

@@ -1,9 +1,9 @@
 """A task that had no say in the choice: DoorKey-16x16, at the setting at which the conversions were chosen on 8x8."""
 
-from pbim.studies.doorkey import GROUPS, STEP, cell
+from pbim.studies.doorkey import GROUPS, cell, shorter
 from pbim.studies.doorkey_conversions import CONVERSIONS, MAIN
 from pbim.studies.doorkey_default import CENTRED
-from pbim.studies.study import Claim, Study
+from pbim.studies.study import Study
 
 ENV = {"size": 16, "reward": "paper", "max_steps": 2560}
 """MiniGrid's own limit, 10 size^2."""
@@ -15,21 +15,6 @@ SCHEMES = {
 _SOURCE = "pbim's own question: does what was chosen on DoorKey-8x8 hold here?"
 
 
-def _shorter(scheme: str, other: str) -> Claim:
-    return Claim(
-        id=f"doorkey-16-{scheme}-shorter-{other}",
-        statement=f"{SCHEMES[scheme][0]} ends with shorter episodes than {SCHEMES[other][0]}",
-        source=_SOURCE,
-        paper="not in the paper",
-        kind="less",
-        cell=f"{scheme}-{MAIN}",
-        other=f"{other}-{MAIN}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
-    )
-
-
 DOORKEY_16 = Study(
     name="doorkey-16",
     title="DoorKey-16x16, held out",
@@ -37,6 +22,10 @@ DOORKEY_16 = Study(
     learner="ppo",
     cells=tuple(cell(scheme, *parts, MAIN, env=ENV, total_frames=FRAMES) for scheme, parts in SCHEMES.items()),
     seeds=3,
-    claims=tuple(_shorter(scheme, other) for scheme in BOUNDED for other in ("none", "im", "pbim")),
+    claims=tuple(
+        shorter("doorkey-16", SCHEMES, scheme, other, MAIN, _SOURCE)
+        for scheme in BOUNDED
+        for other in ("none", "im", "pbim")
+    ),
     groups=tuple(group for group in GROUPS if group[0] == MAIN),
 )

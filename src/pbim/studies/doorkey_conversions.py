@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from pbim.studies.doorkey import GROUPS, SCHEMES, SETTINGS, STEP, cell
-from pbim.studies.study import Claim, Study
+from pbim.studies.doorkey import GROUPS, SCHEMES, SETTINGS, cell, shorter, solves
+from pbim.studies.study import Study
 
 FRAMES = 2_000_000
 DELAYS, RATES = (1, 8, 32, 128), (0.01, 0.02, 0.05, 0.1)
@@ -19,35 +19,6 @@ BOUNDED = ("grm-32", "geometric-0.02")
 _SOURCE = "pbim's own question, from prototypes of one to four seeds"
 
 
-def _solves(scheme: str, group: str, solves: bool) -> Claim:
-    return Claim(
-        id=f"conversions-{scheme}-solves-{group}",
-        statement=f"{CONVERSIONS[scheme][0]} {'solves' if solves else 'does not solve'} DoorKey within "
-        f"{FRAMES:,} frames at (alpha, gamma) = {SETTINGS[group]}",
-        source=_SOURCE,
-        paper="not in the paper",
-        kind="reaches" if solves else "never",
-        cell=f"{scheme}-{group}",
-        statistic="frames_to_solve",
-    )
-
-
-def _shorter(scheme: str, other: str, group: str) -> Claim:
-    return Claim(
-        id=f"conversions-{scheme}-shorter-{other}-{group}",
-        statement=f"{CONVERSIONS[scheme][0]} ends with shorter episodes than {CONVERSIONS[other][0]} at "
-        f"(alpha, gamma) = {SETTINGS[group]}",
-        source=_SOURCE,
-        paper="not in the paper",
-        kind="less",
-        cell=f"{scheme}-{group}",
-        other=f"{other}-{group}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
-    )
-
-
 DOORKEY_CONVERSIONS = Study(
     name="doorkey-conversions",
     title="DoorKey-8x8: which conversion?",
@@ -60,10 +31,14 @@ DOORKEY_CONVERSIONS = Study(
     ),
     seeds=10,
     claims=(
-        *(_solves(scheme, group, True) for group in SETTINGS for scheme in BOUNDED),
-        *(_solves("pbim", group, False) for group in SETTINGS),
         *(
-            _shorter(scheme, other, group)
+            solves("conversions", CONVERSIONS, scheme, group, FRAMES, _SOURCE)
+            for group in SETTINGS
+            for scheme in BOUNDED
+        ),
+        *(solves("conversions", CONVERSIONS, "pbim", group, FRAMES, _SOURCE, does=False) for group in SETTINGS),
+        *(
+            shorter("conversions", CONVERSIONS, scheme, other, group, _SOURCE)
             for group in SETTINGS
             for scheme in BOUNDED
             for other in ("im", "pbim", "none")

@@ -7,9 +7,9 @@ tasks that had no say in it: ``held-out`` and ``doorkey-16``.
 
 from typing import Any
 
-from pbim.studies.doorkey import GROUPS, SETTINGS, STEP, cell
+from pbim.studies.doorkey import GROUPS, SETTINGS, cell, shorter, solves
 from pbim.studies.doorkey_conversions import CONVERSIONS, FRAMES, MAIN
-from pbim.studies.study import Claim, Study
+from pbim.studies.study import Study
 
 _SOURCE = "pbim's own question"
 
@@ -40,33 +40,6 @@ PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
 CANDIDATES = {**{name: CONVERSIONS[name] for name in KNOWN}, **CENTRED, **PLAIN}
 
 
-def _solves(scheme: str) -> Claim:
-    return Claim(
-        id=f"default-{scheme}-solves",
-        statement=f"{CANDIDATES[scheme][0]} solves DoorKey within {FRAMES:,} frames",
-        source=_SOURCE,
-        paper="not in the paper",
-        kind="reaches",
-        cell=f"{scheme}-{MAIN}",
-        statistic="frames_to_solve",
-    )
-
-
-def _shorter(scheme: str, other: str) -> Claim:
-    return Claim(
-        id=f"default-{scheme}-shorter-{other}",
-        statement=f"{CANDIDATES[scheme][0]} ends with shorter episodes than {CANDIDATES[other][0]}",
-        source=_SOURCE,
-        paper="not in the paper",
-        kind="less",
-        cell=f"{scheme}-{MAIN}",
-        other=f"{other}-{MAIN}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
-    )
-
-
 DOORKEY_DEFAULT = Study(
     name="doorkey-default",
     title="DoorKey-8x8: which conversion by default?",
@@ -75,9 +48,9 @@ DOORKEY_DEFAULT = Study(
     cells=tuple(cell(scheme, *parts, MAIN, total_frames=FRAMES) for scheme, parts in CANDIDATES.items()),
     seeds=5,
     claims=(
-        *map(_solves, CANDIDATES),
-        *(_shorter(scheme, "geometric-0.02") for scheme in CENTRED),
-        *(_shorter(scheme.removesuffix("-no-norm"), scheme) for scheme in PLAIN),
+        *(solves("default", CANDIDATES, scheme, MAIN, FRAMES, _SOURCE) for scheme in CANDIDATES),
+        *(shorter("default", CANDIDATES, scheme, "geometric-0.02", MAIN, _SOURCE) for scheme in CENTRED),
+        *(shorter("default", CANDIDATES, scheme.removesuffix("-no-norm"), scheme, MAIN, _SOURCE) for scheme in PLAIN),
     ),
     groups=tuple(group for group in GROUPS if group[0] == MAIN),
 )
