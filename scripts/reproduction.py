@@ -15,11 +15,14 @@ too.
 """
 
 import argparse
+import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +31,7 @@ from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
 from pbim.report.evidence import SEED, Evidence, gather
 from pbim.report.markup import NOTHING, number, plural, span
 from pbim.report.tables import PAPER
-from pbim.report.verdict_table import MARKS, needed, ours
+from pbim.report.verdict_table import MARKS, needed, ours, paper
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -60,9 +63,9 @@ def verdicts(study: str) -> str:
     found = sorted(evidence_of(study).verdicts, key=lambda verdict: order[verdict.verdict])
     rows = [
         [
-            f"{MARKS[verdict.verdict][0]} {verdict.verdict}",
+            f"{MARKS[verdict.verdict][0]} {verdict.word}",
             str(verdict.claim["statement"]),
-            str(verdict.claim["paper"]),
+            paper(verdict),
             ours(verdict),
             " and ".join(map(str, verdict.n)),
             needed(verdict) or ("at least 3 seeds" if verdict.verdict == UNDECIDED else NOTHING),
@@ -124,24 +127,37 @@ def count(study: str, cell: str, name: str) -> str:
 
 def tally(study: str) -> str:
     """Return the verdicts of a study, counted."""
-    found = [verdict.verdict for verdict in evidence_of(study).verdicts]
-    return ", ".join(f"{found.count(name)} {name}" for name in (REPRODUCED, NOT_REPRODUCED, UNDECIDED))
+    return ", ".join(f"{count} {word}" for word, _, count in evidence_of(study).tally)
 
 
 def effort() -> str:
-    """Return what every study took: finished runs, steps of environments, hours of one core, commits."""
-    rows, total = [], np.zeros(4)
+    """Return what every study took, and all of them: runs of several studies count once there."""
+    rows, everything = [], {}
     for study in published():
         evidence = evidence_of(study)
         runs = {seen.run.key: seen.run.status for seen in evidence.runs if seen.run.state in ("done", "failed")}
-        failed = sum(status["state"] == "failed" for status in runs.values())
-        steps, hours = (sum(float(status[name] or 0) for status in runs.values()) for name in ("steps", "seconds"))
+        everything.update(runs)
         commits = sorted({str(status["commit"])[:7] for status in runs.values() if status["commit"]})
-        total += (len(runs) - failed, failed, steps, hours / 3600)
-        done = f"{len(runs) - failed} of {evidence.planned}"
-        rows.append([f"`{study}`", done, str(failed), number(steps), f"{hours / 3600:.2f}", ", ".join(commits)])
-    rows.append(["all", f"{total[0]:,.0f}", f"{total[1]:,.0f}", number(total[2]), f"{total[3]:.2f}", ""])
-    return table(["study", "runs finished", "failed", "steps", "core hours", "commit"], rows)
+        rows.append([f"`{study}`", *_spent(runs.values(), evidence.planned), ", ".join(commits)])
+    rows.append(["all", *_spent(everything.values()), ""])
+    return table(["study", "runs finished", "failed", "steps", "wall hours", "commit"], rows)
+
+
+def _spent(runs: Collection[Mapping[str, Any]], planned: int | None = None) -> list[str]:
+    """Return runs finished, failed, steps, and the hours in which any of them was at work."""
+    failed = sum(status["state"] == "failed" for status in runs)
+    done = f"{len(runs) - failed:,}" + (f" of {planned:,}" if planned else "")
+    steps = sum(float(status["steps"] or 0) for status in runs)
+    wall, until = 0.0, -math.inf
+    for start, end in sorted(map(_span, runs)):
+        wall += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return [done, str(failed), number(steps), f"{wall / 3600:.2f}"]
+
+
+def _span(status: Mapping[str, Any]) -> tuple[float, float]:
+    end = datetime.fromisoformat(status["finished"]).timestamp()
+    return end - float(status["seconds"] or 0), end
 
 
 WHAT: dict[str, Callable[..., str]] = {

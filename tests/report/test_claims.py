@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from pbim.errors import InputError
 from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Figures, decide
+from pbim.report.verdict_table import needed, ours
 from report.stores import claim
 
 
@@ -115,6 +116,49 @@ def test_figures_that_are_all_missing_are_named(kind):
     found = verdict(claim(kind, value=1), [math.nan] * 4, [1.0] * 4)
     assert found.verdict == UNDECIDED
     assert "rnd: no final_return in 4 seeds (0, 1, 2, 3), left out" in found.note
+
+
+NEVER = [math.nan] * 4
+
+
+def reached(made, rnd, none):
+    cells = {
+        name: {"frames": Figures(values=dict(enumerate(values)), planned=len(values), never=True)}
+        for name, values in (("rnd", rnd), ("none", none))
+    }
+    return decide([{**made, "statistic": "frames"}], cells, seed=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rnd", "none", "expected"),
+    [
+        ("estimate", NEVER, [5.0] * 4, NOT_REPRODUCED),
+        ("estimate", [1.0] * 4, NEVER, REPRODUCED),
+        ("less", NEVER, [5.0] * 4, NOT_REPRODUCED),
+        ("less", NEVER, NEVER, NOT_REPRODUCED),
+        ("less", [5.0] * 4, NEVER, REPRODUCED),
+        ("less", NEVER[:3], [5.0] * 4, UNDECIDED),
+        ("less", [5.0] * 4, NEVER[:3], UNDECIDED),
+        ("less", [5.0, 5.0, math.nan, math.nan], NEVER, UNDECIDED),
+        ("greater", [5.0] * 4, NEVER, UNDECIDED),
+    ],
+)
+def test_seeds_that_never_got_there_are_evidence(kind, rnd, none, expected):
+    assert reached(claim(kind, value=1.0), rnd, none).verdict == expected
+
+
+def test_three_seeds_that_never_got_there_say_how_many_would_decide():
+    found = reached(claim("estimate", value=1.0), NEVER[:3], NEVER)
+    assert (found.verdict, found.seeds) == (UNDECIDED, 4)
+    assert needed(found) == "about 4 seeds a cell would decide"
+    assert ours(found) == "0 of 3 seeds"
+
+
+def test_a_claim_of_our_own_holds_or_does_not():
+    own = claim("less", paper=None)
+    words = [verdict(own, *each).word for each in (([1.0] * 4, [9.0] * 4), ([9.0] * 4, [1.0] * 4), ([1.0], [9.0]))]
+    assert words == ["holds", "does not hold", "undecided"]
+    assert verdict(claim("less"), [1.0] * 4, [9.0] * 4).word == REPRODUCED
 
 
 def test_identical_values_are_decided_without_a_warning():

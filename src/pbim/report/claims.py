@@ -1,4 +1,4 @@
-"""Claims of the paper, decided by rules that were written down before anything ran.
+"""Claims, the paper's and our own, decided by rules that were written down before anything ran.
 
 A claim is plain data (``study.json``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 
@@ -10,6 +10,10 @@ estimate       mean within ``margin`` of the paper's value, or the value in the 
 reaches, never, share   Wilson interval of the share of seeds above one half (never: below): reproduced; on the other
                side: not reproduced.
 Anything else, and fewer than three finished seeds in a cell: undecided.
+
+A seed may have no figure because it never got there (frames to converge, a greedy path). Where the Wilson interval of
+the share that got there lies below one half, an estimate is not reproduced, and neither is ``less``; ``less`` is
+reproduced where that of the other cell does, and the first cell's lies above.
 """
 
 import math
@@ -24,6 +28,8 @@ from pbim.report import statistics
 from pbim.report.statistics import Interval, Sample
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
+OUR_WORDS = {REPRODUCED: "holds", NOT_REPRODUCED: "does not hold", UNDECIDED: UNDECIDED}
+"""The verdicts on claims that the paper does not make: there is nothing to reproduce."""
 COMPARED = ("less", "greater", "equal")
 TESTED = ("less", "greater")
 SHARES = ("reaches", "never", "share")
@@ -34,10 +40,14 @@ _NONE = Interval(math.nan, math.nan)
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """One statistic of one cell: a value a finished seed, NaN included, and how many seeds were planned."""
+    """One statistic of one cell: a value a finished seed, NaN included, and how many seeds were planned.
+
+    ``never``: a seed without a value never got there, which is evidence, too.
+    """
 
     values: Mapping[int, float]
     planned: int
+    never: bool = False
 
     @property
     def finite(self) -> Sample:
@@ -49,13 +59,19 @@ class Figures:
         """Return the finished seeds whose figure is not a number."""
         return sorted(seed for seed, value in self.values.items() if not math.isfinite(value))
 
+    @property
+    def share(self) -> Interval:
+        """Return the Wilson interval of the share of finished seeds that have a number."""
+        return statistics.wilson(len(self.finite), len(self.values))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """A decided claim: the verdict, our figure (a mean, a difference of means or a share) with its interval, and why.
 
-    ``means`` are the two cells' means (one for a single cell), ``n`` the values used and ``planned`` the seeds asked
-    for in each; ``p``, ``corrected`` and ``permutation`` belong to the comparing kinds. ``seeds`` would decide.
+    ``means`` are the two cells' means (one for a single cell), ``n`` the values used, ``finished`` the seeds that could
+    have one and ``planned`` the seeds asked for in each; ``p``, ``corrected`` and ``permutation`` belong to the
+    comparing kinds. ``seeds`` would decide.
     """
 
     claim: Mapping[str, Any]
@@ -64,6 +80,7 @@ class Verdict:
     interval: Interval = _NONE
     means: tuple[float, ...] = ()
     n: tuple[int, ...] = ()
+    finished: tuple[int, ...] = ()
     planned: tuple[int, ...] = ()
     p: float = math.nan
     corrected: float = math.nan
@@ -72,6 +89,11 @@ class Verdict:
     seeds: int | None = None
     note: str = ""
     smoke: bool = False
+
+    @property
+    def word(self) -> str:
+        """The verdict as it is shown: a claim of our own holds or does not."""
+        return self.verdict if self.claim.get("paper") is not None else OUR_WORDS[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data for JSON, NaN as None."""
@@ -125,10 +147,15 @@ def _decided(claim: Mapping[str, Any], samples: list[Figures], *, corrected: flo
         claim=claim,
         verdict=UNDECIDED,
         n=tuple(counted),
+        finished=tuple(len(figures.values) for figures in samples),
         planned=tuple(figures.planned for figures in samples),
         means=tuple(float(np.mean(figures.finite)) if len(figures.finite) else math.nan for figures in samples),
         note=_note(claim, samples),
     )
+    if kind in ("less", "estimate") and all(figures.never and len(figures.values) >= LEAST for figures in samples):
+        base = _reached(base, samples)
+        if base.verdict != UNDECIDED:
+            return base
     if min(counted) < LEAST:
         few = f"a verdict needs {LEAST} seeds a cell, received {' and '.join(map(str, counted))}"
         return replace(base, note="; ".join(filter(None, (few, base.note))))
@@ -137,6 +164,22 @@ def _decided(claim: Mapping[str, Any], samples: list[Figures], *, corrected: flo
     if kind == "equal":
         return _equal(base, samples, seed=seed)
     return _estimated(base, samples[0], seed=seed) if kind == "estimate" else _counted(base, samples[0])
+
+
+def _reached(base: Verdict, samples: list[Figures]) -> Verdict:
+    """Decide by the shares of seeds that got there at all, where they are clear."""
+    first, *others = (figures.share for figures in samples)
+    found = replace(base, note=_joined("decided by how many seeds got there at all", base.note))
+    if first.high < 0.5:
+        return replace(found, verdict=NOT_REPRODUCED)
+    if first.low > 0.5 and any(other.high < 0.5 for other in others):
+        return replace(found, verdict=REPRODUCED)
+    share = len(samples[0].finite) / len(samples[0].values)
+    return replace(base, seeds=_to_tell_share(share, base.finished))
+
+
+def _to_tell_share(share: float, have: tuple[int, ...]) -> int | None:
+    return _fewest([statistics.seeds_to_tell(0.25, share - 0.5, power=0.5)], have)
 
 
 def _note(claim: Mapping[str, Any], samples: list[Figures]) -> str:
@@ -217,7 +260,7 @@ def _counted(base: Verdict, figures: Figures) -> Verdict:
         above, below = below, above
     if above or below:
         return replace(found, verdict=REPRODUCED if above else NOT_REPRODUCED)
-    return replace(found, seeds=_fewest([statistics.seeds_to_tell(0.25, share - 0.5, power=0.5)], found.n))
+    return replace(found, seeds=_to_tell_share(share, found.n))
 
 
 def _fewest(needed: Sequence[int | None], have: tuple[int, ...]) -> int | None:

@@ -12,7 +12,7 @@ from pbim.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write a study's results as one page that opens anywhere, verdicts on the paper's claims first.
+    """Write a study's results as one page that opens anywhere, verdicts on the claims first.
 
     The page is one HTML file: curves, tables, policies, certificates, every run; figures lie beside it as SVG and PDF.
     Example: pbim report out/cliff
@@ -53,8 +53,9 @@ class Report:
             print(json.dumps({**found, "smoke": smoke, "done": evidence.done, "verdicts": verdicts}))
             return 0
         for claim in map(row, evidence.verdicts):
-            print(f"{claim['verdict']}{' (smoke size)' if smoke else ''}: {claim['statement']}")
-            print("; ".join(filter(None, (f"    paper: {claim['paper']}", f"ours: {claim['ours']}", claim["note"]))))
+            print(f"{claim['word']}{' (smoke size)' if smoke else ''}: {claim['statement']}")
+            paper = f"paper: {claim['paper']}" if claim["paper"] else ""
+            print("    " + "; ".join(filter(None, (paper, f"ours: {claim['ours']}", claim["note"]))))
             print(f"    rule: {claim['rule']}")
         print(f"{evidence.headline}\n{page}")
         return 0

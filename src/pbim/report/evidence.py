@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pbim.errors import InputError
 from pbim.report import measures
-from pbim.report.claims import Figures, Verdict, decide
+from pbim.report.claims import OUR_WORDS, Figures, Verdict, decide
 from pbim.report.curves import Axis, axis_of, binned
 from pbim.results import REPLAY, Run, Store
 
@@ -83,16 +83,19 @@ class Evidence:
         return list(dict.fromkeys(cell["label"] for cell in self.study["cells"])).index(label)
 
     @property
+    def tally(self) -> list[tuple[str, str, int]]:
+        """Return how many claims there are of each verdict, as (word, verdict, count)."""
+        own = all(found.claim.get("paper") is None for found in self.verdicts)
+        verdicts = [found.verdict for found in self.verdicts]
+        return [(word if own else name, name, verdicts.count(name)) for name, word in OUR_WORDS.items()]
+
+    @property
     def headline(self) -> str:
         """Return the report in one sentence."""
-        counts = {name: sum(v.verdict == name for v in self.verdicts) for name in _VERDICTS}
-        parts = [f"{count} {name}" for name, count in counts.items() if count]
+        parts = [f"{count} {word}" for word, _, count in self.tally if count]
         total = len(self.verdicts)
         claims = f"Of {total} claim{'s' * (total != 1)}, {_listed(parts)}" if total else "This study tests no claims"
         return f"{claims}; {self.done} of {self.planned} runs finished."
-
-
-_VERDICTS = ("reproduced", "not reproduced", "undecided")
 
 
 def _listed(parts: list[str]) -> str:
@@ -157,7 +160,9 @@ def _figures(cell: Mapping[str, Any], runs: list[Seen], learner: str) -> dict[st
     done = [seen for seen in mine if seen.done]
     return {
         name: Figures(
-            values={seen.run.seed: seen.figures.get(name, math.nan) for seen in done}, planned=len(cell["runs"])
+            values={seen.run.seed: seen.figures.get(name, math.nan) for seen in done},
+            planned=len(cell["runs"]),
+            never=measure.never,
         )
-        for name in measures.MEASURES[learner]
+        for name, measure in measures.MEASURES[learner].items()
     }

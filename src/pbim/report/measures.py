@@ -42,6 +42,8 @@ class Measure:
     meaning: str
     compute: Callable[[Data], float]
     better: str | None = None
+    never: bool = False
+    """Whether a run without the figure never got there; else it just has none."""
 
 
 def measured(learner: str, data: Data) -> dict[str, float]:
@@ -170,8 +172,10 @@ def _final_gap(data: Data) -> float:
     return _mean(arrays["evaluation_lengths"].astype(np.float64) - arrays["optimal_lengths"])
 
 
-def _measure(label: str, meaning: str, compute: Callable[[Data], float], better: str | None = None) -> Measure:
-    return Measure(label=label, meaning=meaning, compute=compute, better=better)
+def _measure(
+    label: str, meaning: str, compute: Callable[[Data], float], better: str | None = None, *, never: bool = False
+) -> Measure:
+    return Measure(label=label, meaning=meaning, compute=compute, better=better, never=never)
 
 
 MEASURES: dict[str, dict[str, Measure]] = {
@@ -183,11 +187,15 @@ MEASURES: dict[str, dict[str, Measure]] = {
         "greedy_reaches": _measure(
             "Greedy path arrives", "1 if it reaches the goal, else 0", _greedy_reaches, "higher"
         ),
-        "greedy_length": _measure("Greedy path", "its steps if it reaches the goal", _greedy_length, "lower"),
+        "greedy_length": _measure(
+            "Greedy path", "its steps if it reaches the goal", _greedy_length, "lower", never=True
+        ),
         "greedy_return": _measure("Greedy return", "return of the greedy path, if it ends", _greedy_return, "higher"),
     },
     "ppo": {
-        "frames_to_converge": _measure("T", "the paper's frames to convergence", _frames_to_converge, "lower"),
+        "frames_to_converge": _measure(
+            "T", "the paper's frames to convergence", _frames_to_converge, "lower", never=True
+        ),
         "converged_length": _measure("N̄", "mean length over the last 1,000 updates", _converged_length, "lower"),
         "converged_std": _measure("σ", "spread of an episode's length there", _converged_std, "lower"),
         "final_length": _measure("Final length", "mean over the last 10% of frames", _last_frames("length"), "lower"),
@@ -195,7 +203,7 @@ MEASURES: dict[str, dict[str, Measure]] = {
             "Final return", "mean over the last 10% of frames", _last_frames("extrinsic_return"), "higher"
         ),
         "frames_to_solve": _measure(
-            "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower"
+            "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower", never=True
         ),
         "final_gap": _measure("Gap", "steps above the optimum on held-out layouts, greedy", _final_gap, "lower"),
     },

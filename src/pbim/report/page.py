@@ -25,7 +25,7 @@ def render(evidence: Evidence) -> str:
     """Return the page."""
     study = evidence.study
     sections = [
-        _section("verdicts", "Verdicts on the paper's claims", verdict_table(evidence) if evidence.verdicts else None),
+        _section("verdicts", "Verdicts", verdict_table(evidence) if evidence.verdicts else None),
         _section("curves", "Learning curves", tag("div", id="charts")),
         _section("cells", _table_title(evidence), tables.cell_table(evidence)),
         _section("policies", "What the agents learnt", tag("div", id="maps") if study.get("grid") else None),
@@ -62,8 +62,7 @@ def _table_title(evidence: Evidence) -> str:
 
 def _tiles(evidence: Evidence) -> Html:
     """Return the figures that a reader takes away."""
-    counts = {name: sum(v.verdict == name for v in evidence.verdicts) for name in MARKS}
-    tiles = [(str(count), name, MARKS[name][1]) for name, count in counts.items() if evidence.verdicts]
+    tiles = [(str(count), word, MARKS[name][1]) for word, name, count in evidence.tally if evidence.verdicts]
     tiles.append((f"{evidence.done} / {evidence.planned}", "runs finished", ""))
     exact = {cell["name"] for cell, _ in evidence.cells() if cell.get("exact", True)}
     found = {seen.run.key: seen.certificate for seen in evidence.runs if seen.run.cell in exact}

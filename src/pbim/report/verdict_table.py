@@ -20,14 +20,14 @@ def verdict_table(evidence: Evidence) -> Html:
         (
             tag("td", badge(verdict), class_="verdict"),
             tag("td", *_statement(verdict), class_="claim", id=f"claim-{verdict.claim['id']}"),
-            tag("td", verdict.claim.get("paper") or NOTHING, class_="paper", data_label="Paper"),
+            tag("td", paper(verdict), class_="paper", data_label="Paper"),
             tag("td", *_ours(verdict, labels), class_="ours", data_label="Ours"),
             tag("td", *_support(verdict), class_="support", data_label="Evidence"),
         )
         for verdict in evidence.verdicts
     ]
     head = ("Verdict", "Claim", "Paper", "Ours, with 95% interval", "Evidence")
-    return table(head, rows, caption="Claims of the paper, each decided by its own rule", class_="verdicts")
+    return table(head, rows, caption="Claims, each decided by its own rule", class_="verdicts")
 
 
 def _name(cell: Mapping[str, Any], evidence: Evidence) -> str:
@@ -40,9 +40,7 @@ def badge(verdict: Verdict) -> Html:
     """Return the verdict as a mark and a word."""
     mark, class_ = MARKS[verdict.verdict]
     smoke = tag("span", "smoke size", class_="smoke") if verdict.smoke else None
-    return join(
-        (tag("span", tag("b", mark, aria_hidden="true"), f" {verdict.verdict}", class_=f"badge {class_}"), smoke)
-    )
+    return join((tag("span", tag("b", mark, aria_hidden="true"), f" {verdict.word}", class_=f"badge {class_}"), smoke))
 
 
 def _statement(verdict: Verdict) -> tuple[Any, ...]:
@@ -57,8 +55,7 @@ def _statement(verdict: Verdict) -> tuple[Any, ...]:
 def ours(verdict: Verdict) -> str:
     """Return our figure with its interval as text: a share of seeds, a difference of means or a mean."""
     if not math.isfinite(verdict.figure):
-        shown = [number(mean) for mean in verdict.means if math.isfinite(mean)]
-        return " against ".join(shown) or NOTHING
+        return " against ".join(map(_one, verdict.means, verdict.n, verdict.finished))
     if verdict.claim["kind"] in SHARES:
         hits = round(verdict.figure * verdict.n[0])
         ends = " to ".join(f"{100 * end:.0f}%" for end in verdict.interval)
@@ -66,10 +63,21 @@ def ours(verdict: Verdict) -> str:
     return f"{number(verdict.figure)} {span(*verdict.interval)}"
 
 
+def _one(mean: float, n: int, finished: int) -> str:
+    if math.isfinite(mean):
+        return number(mean)
+    return f"{n} of {plural(finished, 'seed')}" if finished else NOTHING
+
+
+def paper(verdict: Verdict) -> str:
+    """Return what the paper says."""
+    return "not in the paper" if verdict.claim.get("paper") is None else str(verdict.claim["paper"])
+
+
 def row(verdict: Verdict) -> dict[str, Any]:
     """Return a decided claim as one flat row: for a terminal, or as JSON."""
     found = verdict.to_dict()
-    return {**found.pop("claim"), **found, "ours": ours(verdict)}
+    return {**found.pop("claim"), **found, "word": verdict.word, "ours": ours(verdict)}
 
 
 def _ours(verdict: Verdict, labels: Mapping[str, str]) -> tuple[Any, ...]:
@@ -102,7 +110,7 @@ def _is(value: float) -> str:
 
 def needed(verdict: Verdict) -> str:
     """Return how many seeds would decide what is undecided; nothing where it is decided, or too early to say."""
-    if verdict.verdict != UNDECIDED or min(verdict.n, default=0) < LEAST:
+    if verdict.verdict != UNDECIDED or min(verdict.finished, default=0) < LEAST:
         return ""
     if verdict.seeds is None:
         return "no number of seeds would decide at this difference"

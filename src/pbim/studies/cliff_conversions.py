@@ -59,7 +59,7 @@ def _against(scheme: str, group: str, other: str, kind: str) -> Claim:
         id=f"cliff-conversions-{scheme}-{kind}-{other}-{group}",
         statement=f"{SCHEMES[scheme][0]} ends with {words} return than {SCHEMES[other][0]}: {GROUPS[group][0]}",
         source=_SOURCE,
-        paper="not in the paper",
+        paper=None,
         kind=kind,  # type: ignore[arg-type]
         cell=f"{scheme}-{group}",
         other=f"{other}-{group}",

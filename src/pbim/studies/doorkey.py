@@ -75,7 +75,6 @@ TABLE: dict[str, dict[str, tuple[float | None, float, float]]] = {
 """The paper's Table 1: time to convergence in frames (None: did not), mean length and its standard deviation."""
 
 STEP = "one step of an episode"
-OURS = "not in the paper"
 Schemes = Mapping[str, tuple[str, dict[str, Any]]]
 """Schemes by name: what they are called, and the data of their conversion."""
 
@@ -105,7 +104,7 @@ def shorter(study: str, schemes: Schemes, low: str, high: str, group: str, sourc
         statement=f"{schemes[low][0]} ends with shorter episodes than {schemes[high][0]} at (alpha, gamma) = "
         f"{SETTINGS[group]}",
         source=source,
-        paper=OURS,
+        paper=None,
         kind="less",
         cell=f"{low}-{group}",
         other=f"{high}-{group}",
@@ -124,7 +123,7 @@ def solves(
         statement=f"{schemes[scheme][0]} {'solves' if does else 'does not solve'} DoorKey within {frames:,} frames at "
         f"(alpha, gamma) = {SETTINGS[group]}",
         source=source,
-        paper=OURS,
+        paper=None,
         kind="reaches" if does else "never",
         cell=f"{scheme}-{group}",
         statistic="frames_to_solve",

@@ -35,13 +35,13 @@ class Claim:
 
     ``kind`` names the decision rule: less, greater and equal compare ``cell`` with ``other``, estimate compares with
     the paper's ``value``, reaches, never and share count seeds. ``margin`` is the smallest effect that matters, and
-    ``reason`` says why that one.
+    ``reason`` says why that one. ``paper`` is what the paper says, None for a claim of our own.
     """
 
     id: str
     statement: str
     source: str
-    paper: str
+    paper: str | None
     kind: Literal["less", "greater", "equal", "estimate", "reaches", "never", "share"]
     cell: str
     statistic: str
@@ -71,6 +71,8 @@ class Claim:
     def rule(self) -> str:
         """The decision rule as one sentence."""
         rule = RULES[self.kind].format(margin=_plain(self.margin), value=_plain(self.value))
+        if self.paper is None:
+            rule = rule.replace("Reproduced if", "Holds if").replace("not reproduced if", "does not hold if")
         return f"{rule} (margin: {self.reason})." if self.reason else f"{rule}."
 
 
