@@ -9,6 +9,7 @@ WHAT is
     mean STUDY CELL STATISTIC                 mean with its 95% interval over seeds
     count STUDY CELL STATISTIC                how many seeds have the figure at all (solved, reached, converged)
     tally STUDY                               how many claims were reproduced, not reproduced, undecided
+    overview                                  the same of all studies
 
 so a page says what it shows, and nothing in it is typed by hand. The studies' own pages and figures are written again,
 too.
@@ -130,6 +131,17 @@ def tally(study: str) -> str:
     return ", ".join(f"{count} {word}" for word, _, count in evidence_of(study).tally)
 
 
+def overview() -> str:
+    """Return the verdicts of every study, counted: the paper's claims first, then our own."""
+    rows = []
+    for study in published():
+        found = evidence_of(study)
+        whose = "our own" if all(verdict.claim["paper"] is None for verdict in found.verdicts) else "the paper's"
+        rows.append([f"`{study}`", whose, *(str(count) for _, _, count in found.tally)])
+    head = ["study", "claims", "reproduced or supported", "not", "undecided"]
+    return table(head, sorted(rows, key=lambda row: row[1], reverse=True), left=2)
+
+
 def effort() -> str:
     """Return what every study took, and all of them: runs of several studies count once there."""
     rows, everything = [], {}
@@ -164,6 +176,7 @@ WHAT: dict[str, Callable[..., str]] = {
     "verdicts": verdicts,
     "cells": cells,
     "effort": effort,
+    "overview": overview,
     "mean": mean,
     "count": count,
     "tally": tally,

@@ -17,7 +17,8 @@ from pbim.report.figures import COLOURS, STYLE
 Gather = Callable[[str], Evidence]
 POINTS = 60
 MAIN = "025-995"
-SHOWN = ("none", "im", "pbim", "grm-32", "geometric-0.02")
+SHOWN = dict(zip(("none", "im", "pbim", "grm-32", "geometric-0.02"), COLOURS, strict=False))
+"""The schemes that get a curve, and its colour."""
 
 
 def draw_all(gather: Gather, folder: Path) -> list[Path]:
@@ -45,8 +46,9 @@ def conversions(evidence: Evidence) -> Figure:
     figure = Figure(figsize=(10, 4), layout="constrained")
     curves, dots = figure.subplots(1, 2, width_ratios=(1.1, 1))
     found = cells_of(evidence, MAIN)
-    for index, scheme in enumerate(scheme for scheme in SHOWN if scheme in found):
-        line(curves, evidence, *found[scheme], "length", COLOURS[index])
+    for scheme, colour in SHOWN.items():
+        if scheme in found:
+            line(curves, evidence, *found[scheme], "length", colour)
     curves.set(xlabel="million frames", ylabel="episode length (640: time limit)")
     lengths(curves, "y")
     curves.set_title("DoorKey-8x8, alpha .025, gamma .995: mean and 95% interval", loc="left", fontsize=9)
@@ -64,8 +66,10 @@ def mechanism(evidence: Evidence) -> Figure:
     for row, group in zip(figure.subplots(len(groups), 3, squeeze=False), groups, strict=True):
         found = cells_of(evidence, group)
         label = next(each["label"] for each in evidence.groups if each["name"] == group)
-        for index, scheme in enumerate(scheme for scheme in SHOWN if scheme in found):
-            colour, (name, runs) = COLOURS[index], found[scheme]
+        for scheme, colour in SHOWN.items():
+            if scheme not in found:
+                continue
+            name, runs = found[scheme]
             if scheme not in ("none", "im"):
                 line(row[0], evidence, name, runs, "settled_truncated", colour)
                 length, paid = (np.concatenate([seen.curves[metric] for seen in runs]) for metric in ENDS)
@@ -125,12 +129,17 @@ def line(ax: Axes, evidence: Evidence, label: str, runs: list[Seen], metric: str
     ax.fill_between(x, middle - half, middle + half, color=colour, alpha=0.18, linewidth=0)
 
 
+def spread(count: int) -> np.ndarray:
+    """Return places around a row for so many dots, (count,)."""
+    return np.linspace(-0.22, 0.22, count) if count > 1 else np.zeros(count)
+
+
 def strip(ax: Axes, cells: Iterable[tuple[str, list[Seen]]], statistic: str) -> None:
     """Draw one row a cell: a dot a seed, and the mean."""
     cells = list(cells)[::-1]
     for row, (_, runs) in enumerate(cells):
         values = np.array([seen.figures[statistic] for seen in runs])
-        ax.plot(values, row + np.linspace(-0.22, 0.22, len(values)), ".", color=COLOURS[0], alpha=0.6, markersize=4)
+        ax.plot(values, row + spread(len(values)), ".", color=COLOURS[0], alpha=0.6, markersize=4)
         ax.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLOURS[1], linewidth=1.6)
     ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=7)
 

@@ -154,10 +154,16 @@ def test_three_seeds_that_never_got_there_say_how_many_would_decide():
     assert ours(found) == "0 of 3 seeds"
 
 
-def test_a_claim_of_our_own_holds_or_does_not():
+def test_too_few_seeds_still_say_how_many_reached_it():
+    for kind in ("reaches", "never"):
+        assert ours(verdict(claim(kind), [math.nan])) == "0 of 1 seed (0% to 79%)"
+        assert ours(verdict(claim(kind), [1.0, math.nan])) == "1 of 2 seeds (9% to 91%)"
+
+
+def test_a_claim_of_our_own_is_supported_or_not():
     own = claim("less", paper=None)
     words = [verdict(own, *each).word for each in (([1.0] * 4, [9.0] * 4), ([9.0] * 4, [1.0] * 4), ([1.0], [9.0]))]
-    assert words == ["holds", "does not hold", "undecided"]
+    assert words == ["supported", "not supported", "undecided"]
     assert verdict(claim("less"), [1.0] * 4, [9.0] * 4).word == REPRODUCED
 
 

@@ -22,7 +22,7 @@ def test_a_plan_is_plain_data_that_names_its_runs(study):
     assert [len(cell["runs"]) for cell in document["cells"]] == [study.seeds_of(cell) for cell in study.cells]
     for claim in document["claims"]:
         assert {claim["cell"], claim["other"] or claim["cell"]} <= names
-        assert claim["rule"].startswith("Reproduced if" if claim["paper"] else "Holds if")
+        assert claim["rule"].startswith("Reproduced if" if claim["paper"] else "Supported if")
         assert "{" not in claim["rule"]
         assert (claim["margin"] is not None) == (claim["kind"] in ("less", "greater", "equal", "estimate"))
         assert bool(claim["reason"]) == (claim["margin"] is not None)

@@ -28,7 +28,7 @@ from pbim.report import statistics
 from pbim.report.statistics import Interval, Sample
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
-OUR_WORDS = {REPRODUCED: "holds", NOT_REPRODUCED: "does not hold", UNDECIDED: UNDECIDED}
+OUR_WORDS = {REPRODUCED: "supported", NOT_REPRODUCED: "not supported", UNDECIDED: UNDECIDED}
 """The verdicts on claims that the paper does not make: there is nothing to reproduce."""
 COMPARED = ("less", "greater", "equal")
 TESTED = ("less", "greater")
@@ -92,7 +92,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """The verdict as it is shown: a claim of our own holds or does not."""
+        """The verdict as it is shown: a claim of our own is supported or not."""
         return self.verdict if self.claim.get("paper") is not None else OUR_WORDS[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,18 +152,22 @@ def _decided(claim: Mapping[str, Any], samples: list[Figures], *, corrected: flo
         means=tuple(float(np.mean(figures.finite)) if len(figures.finite) else math.nan for figures in samples),
         note=_note(claim, samples),
     )
+    if kind in SHARES and counted[0]:
+        base = _counted(base, samples[0])
     if kind in ("less", "estimate") and all(figures.never and len(figures.values) >= LEAST for figures in samples):
         base = _reached(base, samples)
         if base.verdict != UNDECIDED:
             return base
     if min(counted) < LEAST:
         few = f"a verdict needs {LEAST} seeds a cell, received {' and '.join(map(str, counted))}"
-        return replace(base, note="; ".join(filter(None, (few, base.note))))
+        return replace(base, verdict=UNDECIDED, note=_joined(few, base.note))
+    if kind in SHARES:
+        return base
     if kind in TESTED:
         return _tested(base, samples, corrected=corrected, tests=tests, seed=seed)
     if kind == "equal":
         return _equal(base, samples, seed=seed)
-    return _estimated(base, samples[0], seed=seed) if kind == "estimate" else _counted(base, samples[0])
+    return _estimated(base, samples[0], seed=seed)
 
 
 def _reached(base: Verdict, samples: list[Figures]) -> Verdict:

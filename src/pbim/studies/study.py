@@ -72,7 +72,7 @@ class Claim:
         """The decision rule as one sentence."""
         rule = RULES[self.kind].format(margin=_plain(self.margin), value=_plain(self.value))
         if self.paper is None:
-            rule = rule.replace("Reproduced if", "Holds if").replace("not reproduced if", "does not hold if")
+            rule = rule.replace("Reproduced if", "Supported if").replace("not reproduced if", "not supported if")
         return f"{rule} (margin: {self.reason})." if self.reason else f"{rule}."
 
 
