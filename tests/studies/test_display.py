@@ -42,9 +42,12 @@ def test_bars_and_a_table_on_a_terminal():
 
 def test_verdicts_are_a_table():
     display = Display(terminal=False)
-    row = {"verdict": "undecided", "statement": "It works", "paper": "p < .05", "ours": "3.1"}
+    row = {"word": "undecided", "statement": "It works", "paper": "p < .05", "ours": "3.1"}
+    own = {"word": "supported", "statement": "So does this", "paper": None, "ours": "2.7"}
     with display.console.capture() as capture, display.showing(STUDY, 2, 2):
-        display.verdicts([row, row])
+        display.verdicts([row, row, own])
     said = capture.get()
     assert "It works" in said
-    assert "2 undecided (smoke size" in said
+    assert "not in the paper" in " ".join(said.split())
+    assert "None" not in said
+    assert "2 undecided, 1 supported (smoke size" in said

@@ -1,4 +1,4 @@
-"""Claims, the paper's and our own, decided by rules that were written down before anything ran.
+"""Claims, the paper's and our own, decided by rules that were written down before anything ran (but the last).
 
 A claim is plain data (``study.json``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 

@@ -132,9 +132,9 @@ class Display:
         size = " (smoke size, they decide nothing)" if self.study.quick else ""
         table = Table("verdict", "claim", "paper", "ours", title=f"Claims{size}", title_justify="left")
         for row in rows:
-            table.add_row(*(str(row[name]) for name in ("verdict", "statement", "paper", "ours")))
+            table.add_row(row["word"], row["statement"], row["paper"] or "not in the paper", row["ours"])
         self.console.print(table)
-        counts = Counter(row["verdict"] for row in rows)
+        counts = Counter(row["word"] for row in rows)
         self.say(", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + size)
 
 
