@@ -16,6 +16,8 @@ from pbim.report.figures import COLOURS, STYLE
 
 Gather = Callable[[str], Evidence]
 POINTS = 60
+DPI = 160
+"""Of clouds of dots, which are stored as pixels: as paths they would be megabytes."""
 MAIN = "025-995"
 SHOWN = dict(zip(("none", "im", "pbim", "grm-32", "geometric-0.02"), COLOURS, strict=False))
 """The schemes that get a curve, and its colour."""
@@ -27,7 +29,7 @@ def draw_all(gather: Gather, folder: Path) -> list[Path]:
     for name, (studies, draw) in FIGURES.items():
         if all((folder.parent / study / "runs.parquet").exists() for study in studies):
             with rc_context(STYLE), replacing(folder / f"{name}.svg") as file:
-                draw(*map(gather, studies)).savefig(file, format="svg", metadata={"Date": None})
+                draw(*map(gather, studies)).savefig(file, format="svg", dpi=DPI, metadata={"Date": None})
             files.append(folder / f"{name}.svg")
     return files
 
@@ -53,7 +55,7 @@ def conversions(evidence: Evidence) -> Figure:
     lengths(curves, "y")
     curves.set_title("DoorKey-8x8, alpha .025, gamma .995: mean and 95% interval", loc="left", fontsize=9)
     curves.legend(fontsize=7)
-    strip(dots, found.values(), "final_length")
+    strip(dots, found.values(), final("final_length"))
     dots.set(xlabel="episode length over the last 10% of frames, one dot a seed")
     lengths(dots, "x")
     return figure
@@ -73,7 +75,7 @@ def mechanism(evidence: Evidence) -> Figure:
             if scheme not in ("none", "im"):
                 line(row[0], evidence, name, runs, "settled_truncated", colour)
                 length, paid = (np.concatenate([seen.curves[metric] for seen in runs]) for metric in ENDS)
-                row[2].plot(length, 1 + paid, ".", color=colour, markersize=2, alpha=0.5, label=name)
+                row[2].plot(length, 1 + paid, ".", color=colour, markersize=2, alpha=0.5, rasterized=True)
             line(row[1], evidence, name, runs, "end_error", colour)
         row[0].set(ylabel="F' at a truncated episode's last step")
         row[1].set(ylabel="critic's error at the last step", yscale="log", ylim=(5e-4, 50))
@@ -92,14 +94,42 @@ ENDS = ("goal_length", "settled_goal")
 
 
 def ablation(evidence: Evidence) -> Figure:
-    """Draw every seed's final length under each change of one thing."""
-    figure = Figure(figsize=(10, 3.8), layout="constrained")
-    for panel, group in zip(figure.subplots(1, 2, sharey=True), evidence.groups, strict=True):
-        strip(panel, cells_of(evidence, group["name"]).values(), "final_length")
-        panel.set(xlabel="episode length over the last 10% of frames")
-        lengths(panel, "x")
-        panel.set_title(group["label"], loc="left", fontsize=9)
+    """Draw where every seed ends under each change of one thing, and what its last steps paid on the way there."""
+    figure = Figure(figsize=(11, 3.4 * len(evidence.groups)), layout="constrained")
+    for row, group in zip(figure.subplots(len(evidence.groups), 4, sharey="row"), evidence.groups, strict=True):
+        cells = cells_of(evidence, group["name"]).values()
+        strip(row[0], cells, final("final_length"))
+        strip(row[1], cells, over_training("settled_truncated"))
+        strip(row[2], cells, over_training("settled_goal"))
+        strip(row[3], cells, over_training("end_error"))
+        lengths(row[0], "x")
+        row[2].axvline(-1, color="black", linewidth=0.8)
+        row[3].set(xscale="log")
+        words = (
+            "episode length at the end",
+            "F' at truncation",
+            "F' at the goal (line: -1)",
+            "critic's error at the end",
+        )
+        for panel, name in zip(row, words, strict=True):
+            panel.set_xlabel(name)
+        row[0].set_title(group["label"], loc="left", fontsize=9)
     return figure
+
+
+def final(statistic: str) -> Callable[[Seen], float]:
+    """Return what reads a figure of a run."""
+    return lambda seen: seen.figures[statistic]
+
+
+def over_training(metric: str) -> Callable[[Seen], float]:
+    """Return what averages a run's curve over the bins that have a value; NaN where none has."""
+
+    def mean(seen: Seen) -> float:
+        values = seen.curves[metric][np.isfinite(seen.curves[metric])]
+        return float(values.mean()) if len(values) else np.nan
+
+    return mean
 
 
 def cliff(evidence: Evidence) -> Figure:
@@ -107,7 +137,7 @@ def cliff(evidence: Evidence) -> Figure:
     figure = Figure(figsize=(10, 3), layout="constrained")
     for panel, group in zip(figure.subplots(1, 3, sharey=True), evidence.groups, strict=True):
         statistic = "late_return" if group["name"] == "long" else "final_return"
-        strip(panel, cells_of(evidence, group["name"]).values(), statistic)
+        strip(panel, cells_of(evidence, group["name"]).values(), final(statistic))
         panel.set(xlabel="return after episode 3000" if group["name"] == "long" else "return over the last 10%")
         panel.set_title(group["label"], loc="left", fontsize=9)
     return figure
@@ -134,11 +164,11 @@ def spread(count: int) -> np.ndarray:
     return np.linspace(-0.22, 0.22, count) if count > 1 else np.zeros(count)
 
 
-def strip(ax: Axes, cells: Iterable[tuple[str, list[Seen]]], statistic: str) -> None:
+def strip(ax: Axes, cells: Iterable[tuple[str, list[Seen]]], value: Callable[[Seen], float]) -> None:
     """Draw one row a cell: a dot a seed, and the mean."""
     cells = list(cells)[::-1]
     for row, (_, runs) in enumerate(cells):
-        values = np.array([seen.figures[statistic] for seen in runs])
+        values = np.array([value(seen) for seen in runs])
         ax.plot(values, row + spread(len(values)), ".", color=COLOURS[0], alpha=0.6, markersize=4)
         ax.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLOURS[1], linewidth=1.6)
     ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=7)
