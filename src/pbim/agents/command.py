@@ -18,7 +18,7 @@ VIDEOS = (".gif", ".mp4")
 class Train:
     """Train recurrent PPO on an environment, with a bonus and its conversion; Ctrl-C leaves a checkpoint to resume.
 
-    Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
+    Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping grm --delay 32 --gamma 0.995
     """
 
     env: Annotated[str, tyro.conf.Positional] = "DoorKey-8x8"
@@ -36,8 +36,8 @@ class Train:
     two critics), raw or none."""
     rate: float = 0.02
     """The share of the ledger that geometric repays each step."""
-    delay: int = 1
-    """After how many steps grm repays."""
+    delay: int = 32
+    """After how many steps grm repays (the default: what docs/reproduction.md recommends)."""
     ledger_limit: float = 1.0
     """What bounded may owe before it repays, in units of the extrinsic reward."""
     normalize: bool = True
