@@ -164,7 +164,7 @@ def _spent(runs: Collection[Mapping[str, Any]], planned: int | None = None) -> l
     for start, end in sorted(map(_span, runs)):
         wall += max(0.0, end - max(start, until))
         until = max(until, end)
-    return [done, str(failed), number(steps), f"{wall / 3600:.2f}"]
+    return [done, str(failed), f"{steps / 1e6:,.1f} M", f"{wall / 3600:.2f}"]
 
 
 def _span(status: Mapping[str, Any]) -> tuple[float, float]:
