@@ -6,7 +6,7 @@ from pbim.studies.cliff import BASE, NONE, PBIM, RAW, RETURN_MARGIN, RETURN_REAS
 from pbim.studies.cliff_long import LONG
 from pbim.studies.study import Cell, Claim, Study
 
-RATES, DELAYS = (0.02, 0.1, 1.0), (8,)
+RATES, DELAYS = (0.02, 0.1, 1.0), (8, 32)
 _CENTRED = {"centring": "running"}
 
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -57,7 +57,7 @@ DOORKEY_SENSITIVITY = Study(
         for group in PLACES
         for variant, (label, changes) in VARIANTS.items()
     ),
-    seeds=3,
+    seeds=4,
     claims=tuple(_claim(variant, group) for group in PLACES for variant in VARIANTS),
     groups=tuple(
         (name, f"alpha {alpha}, gamma {gamma}") for name, (alpha, gamma) in SETTINGS.items() if name in PLACES
