@@ -5,7 +5,7 @@ import gymnasium
 import pbim
 
 env = gymnasium.make("CliffWalking-v1", max_episode_steps=100)
-env = pbim.wrap(env, intrinsic=pbim.intrinsic.EpisodicCount(alpha=0.1), shaping=pbim.GRM(gamma=0.99, delay=32))
+env = pbim.wrap(env, intrinsic=pbim.intrinsic.EpisodicCount(alpha=0.1), shaping=pbim.Geometric(gamma=0.99, rate=0.02))
 
 env.action_space.seed(0)
 env.reset(seed=0)

@@ -4,14 +4,17 @@ In a page, ``<!-- begin WHAT -->`` ... ``<!-- end -->`` holds a table and ``<!--
 WHAT is
 
     verdicts STUDY                            every claim, decided
-    cells STUDY GROUP STATISTIC ...           cells over seeds, the paper's figures beside ours (GROUP - is all)
+    cells STUDY GROUP STATISTIC ...           cells over seeds, the paper's figures beside ours (GROUP - is all;
+                                              CELL,CELL,... are some)
     effort                                    runs, steps and hours of every study
+    spent                                     runs, steps and hours of all of them
     mean STUDY CELL STATISTIC                 mean with its 95% interval over seeds
+    range STUDY CELL STATISTIC                least and greatest over seeds
     count STUDY CELL STATISTIC                how many seeds have the figure at all (solved, reached, converged)
     tally STUDY                               how many claims were reproduced, not reproduced, undecided
     overview                                  the same of all studies
 
-so a page says what it shows, and nothing in it is typed by hand. The studies' own pages and figures are written again,
+so a page says what it shows, and none of it is typed by hand. The studies' own pages and figures are written again,
 too.
 """
 
@@ -19,11 +22,10 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,6 +35,7 @@ from pbim.report.evidence import SEED, Evidence, gather
 from pbim.report.markup import NOTHING, number, plural, span
 from pbim.report.tables import PAPER
 from pbim.report.verdict_table import MARKS, needed, ours, paper
+from pbim.results import Run
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -85,7 +88,10 @@ def cells(study: str, group: str, *names: str) -> str:
     for name in names:
         head += [f"{evidence.statistics[name].label}, paper"] * (name in theirs) + [evidence.statistics[name].label]
     rows = []
-    for cell, runs in evidence.cells(None if group == "-" else group):
+    some = group.split(",") if "," in group else None
+    for cell, runs in evidence.cells(None if some or group == "-" else group):
+        if some and cell["name"] not in some:
+            continue
         row = [cell["label"] if group != "-" else _full(evidence, cell), str(sum(seen.done for seen in runs))]
         for name in names:
             if name in theirs:
@@ -126,6 +132,12 @@ def count(study: str, cell: str, name: str) -> str:
     return f"{int(np.isfinite(values).sum())} of {plural(len(values), 'seed')}"
 
 
+def extent(study: str, cell: str, name: str) -> str:
+    """Return a figure's least and greatest value over seeds."""
+    values = _values(study, cell, name)
+    return f"{number(float(np.nanmin(values)))} to {number(float(np.nanmax(values)))}"
+
+
 def tally(study: str) -> str:
     """Return the verdicts of a study, counted."""
     return ", ".join(f"{count} {word}" for word, _, count in evidence_of(study).tally)
@@ -137,29 +149,41 @@ def overview() -> str:
     for study in published():
         found = evidence_of(study)
         whose = "our own" if all(verdict.claim["paper"] is None for verdict in found.verdicts) else "the paper's"
+        whose += ", other readings" if study.endswith("-sensitivity") else ""
         rows.append([f"`{study}`", whose, *(str(count) for _, _, count in found.tally)])
+    order = ("the paper's", "the paper's, other readings", "our own")
     head = ["study", "claims", "reproduced or supported", "not", "undecided"]
-    return table(head, sorted(rows, key=lambda row: row[1], reverse=True), left=2)
+    return table(head, sorted(rows, key=lambda row: order.index(row[1])), left=2)
 
 
 def effort() -> str:
     """Return what every study took, and all of them: runs of several studies count once there."""
-    rows, everything = [], {}
+    rows = []
     for study in published():
-        evidence = evidence_of(study)
-        runs = {seen.run.key: seen.run.status for seen in evidence.runs if seen.run.state in ("done", "failed")}
-        everything.update(runs)
-        commits = sorted({str(status["commit"])[:7] for status in runs.values() if status["commit"]})
-        rows.append([f"`{study}`", *_spent(runs.values(), evidence.planned), ", ".join(commits)])
-    rows.append(["all", *_spent(everything.values()), ""])
+        runs = _ended(study)
+        commits = sorted({str(run.status["commit"])[:7] for run in runs if run.status["commit"]})
+        rows.append([f"`{study}`", *_spent(runs, evidence_of(study).planned), ", ".join(commits)])
+    rows.append(["all", *_spent(_ended(*published())), ""])
     return table(["study", "runs finished", "failed", "steps", "wall hours", "commit"], rows)
 
 
-def _spent(runs: Collection[Mapping[str, Any]], planned: int | None = None) -> list[str]:
+def spent() -> str:
+    """Return what all studies took."""
+    runs, _, steps, hours = _spent(_ended(*published()))
+    return f"{runs} runs, {steps} steps, {hours} hours"
+
+
+def _ended(*studies: str) -> Collection[Run]:
+    """Return every run that finished or failed, once."""
+    runs = (seen.run for study in studies for seen in evidence_of(study).runs)
+    return {run.key: run for run in runs if run.state in ("done", "failed")}.values()
+
+
+def _spent(runs: Collection[Run], planned: int | None = None) -> list[str]:
     """Return runs finished, failed, steps, and the hours in which any of them was at work."""
-    failed = sum(status["state"] == "failed" for status in runs)
+    failed = sum(run.state == "failed" for run in runs)
     done = f"{len(runs) - failed:,}" + (f" of {planned:,}" if planned else "")
-    steps = sum(float(status["steps"] or 0) for status in runs)
+    steps = sum(float(run.status["steps"] or 0) for run in runs)
     wall, until = 0.0, -math.inf
     for start, end in sorted(map(_span, runs)):
         wall += max(0.0, end - max(start, until))
@@ -167,17 +191,20 @@ def _spent(runs: Collection[Mapping[str, Any]], planned: int | None = None) -> l
     return [done, str(failed), f"{steps / 1e6:,.1f} M", f"{wall / 3600:.2f}"]
 
 
-def _span(status: Mapping[str, Any]) -> tuple[float, float]:
-    end = datetime.fromisoformat(status["finished"]).timestamp()
-    return end - float(status["seconds"] or 0), end
+def _span(run: Run) -> tuple[float, float]:
+    """Return when a run began and ended; runs that learnt side by side in one program have its seconds in shares."""
+    end = datetime.fromisoformat(run.status["finished"]).timestamp()
+    return end - float(run.status["seconds"] or 0) * run.config.get("lanes", 1), end
 
 
 WHAT: dict[str, Callable[..., str]] = {
     "verdicts": verdicts,
     "cells": cells,
     "effort": effort,
+    "spent": spent,
     "overview": overview,
     "mean": mean,
+    "range": extent,
     "count": count,
     "tally": tally,
 }

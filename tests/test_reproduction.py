@@ -11,7 +11,7 @@ import polars
 import pytest
 
 from pbim.report.evidence import gather
-from pbim.results import key_of
+from pbim.results import Run, key_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -78,6 +78,26 @@ def test_published_files_name_no_folder_of_the_machine_that_made_them():
     for path in (ROOT / "docs/results").rglob("*"):
         if path.suffix in (".json", ".html", ".csv", ".svg"):
             assert not re.search(r"/(work|home|root|tmp)/", path.read_text()), path
+
+
+def test_hours_in_which_nothing_ran_and_runs_side_by_side_count_once(pages):
+    def run(key, end, seconds, **config):
+        status = {"state": "done", "finished": f"2026-01-01T{end}+00:00", "seconds": seconds, "steps": 1_000_000}
+        return Run(key=key, folder=Path(), config=config, status=status)
+
+    lanes = [run(f"lane {lane}", "02:00:00", 360.0, lanes=5) for lane in range(5)]  # one program, from 1:30 to 2:00
+    alone = [
+        run("inside", "01:50:00", 600.0),
+        run("over the end", "02:30:00", 2700.0),
+        run("later", "05:00:00", 1800.0),
+    ]
+    assert pages._spent([*lanes, *alone], planned=9) == ["8 of 9", "0", "8.0 M", "1.50"]
+
+
+def test_a_table_of_some_cells_has_these(pages):
+    some, every = (pages.cells("cliff", names, "final_return").splitlines() for names in ("none,pbim", "-"))
+    assert [row.split("|")[1].strip() for row in some[2:]] == ["No IM", "PBIM"]
+    assert set(some) < set(every)
 
 
 def test_an_unknown_wish_is_named(pages):

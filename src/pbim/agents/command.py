@@ -18,7 +18,7 @@ VIDEOS = (".gif", ".mp4")
 class Train:
     """Train recurrent PPO on an environment, with a bonus and its conversion; Ctrl-C leaves a checkpoint to resume.
 
-    Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping grm --delay 32 --gamma 0.995
+    Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
     """
 
     env: Annotated[str, tyro.conf.Positional] = "DoorKey-8x8"

@@ -1,8 +1,10 @@
 """A task that had no say in the choice: DoorKey-16x16, at the setting at which the conversions were chosen on 8x8."""
 
+from itertools import product
+
 from pbim.studies.doorkey import GROUPS, cell, shorter
 from pbim.studies.doorkey_conversions import CONVERSIONS, MAIN
-from pbim.studies.doorkey_default import CENTRED
+from pbim.studies.doorkey_default import CENTRED, KNOWN
 from pbim.studies.study import Study
 
 ENV = {"size": 16, "reward": "paper", "max_steps": 2560}
@@ -20,12 +22,14 @@ DOORKEY_16 = Study(
     title="DoorKey-16x16, held out",
     summary="The bounded conversions chosen on DoorKey-8x8, PBIM, the raw bonus and none on a larger grid.",
     learner="ppo",
-    cells=tuple(cell(scheme, *parts, MAIN, env=ENV, total_frames=FRAMES) for scheme, parts in SCHEMES.items()),
+    cells=tuple(
+        cell(scheme, *parts, MAIN, env=ENV, total_frames=FRAMES, seeds=8 if scheme in KNOWN else None)
+        for scheme, parts in SCHEMES.items()
+    ),
     seeds=3,
     claims=tuple(
         shorter("doorkey-16", SCHEMES, scheme, other, MAIN, _SOURCE)
-        for scheme in BOUNDED
-        for other in ("none", "im", "pbim")
+        for scheme, other in (*product(BOUNDED, ("none", "im", "pbim")), KNOWN)
     ),
     groups=tuple(group for group in GROUPS if group[0] == MAIN),
 )
