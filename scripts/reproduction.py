@@ -88,7 +88,9 @@ def cells(study: str, group: str, *names: str) -> str:
     for name in names:
         head += [f"{evidence.statistics[name].label}, paper"] * (name in theirs) + [evidence.statistics[name].label]
     rows = []
-    some = group.split(",") if "," in group else None
+    some = group.split(",") if "," in group else []
+    if missing := set(some) - {cell["name"] for cell, _ in evidence.cells()}:
+        raise SystemExit(f"{study} has no cell {', '.join(sorted(missing))}")
     for cell, runs in evidence.cells(None if some or group == "-" else group):
         if some and cell["name"] not in some:
             continue

@@ -98,6 +98,8 @@ def test_a_table_of_some_cells_has_these(pages):
     some, every = (pages.cells("cliff", names, "final_return").splitlines() for names in ("none,pbim", "-"))
     assert [row.split("|")[1].strip() for row in some[2:]] == ["No IM", "PBIM"]
     assert set(some) < set(every)
+    with pytest.raises(SystemExit, match="no cell pbmi"):
+        pages.cells("cliff", "none,pbmi", "final_return")
 
 
 def test_an_unknown_wish_is_named(pages):

@@ -37,7 +37,7 @@ class Train:
     rate: float = 0.02
     """The share of the ledger that geometric repays each step."""
     delay: int = 32
-    """After how many steps grm repays (the default: what docs/reproduction.md recommends)."""
+    """After how many steps grm repays."""
     ledger_limit: float = 1.0
     """What bounded may owe before it repays, in units of the extrinsic reward."""
     normalize: bool = True

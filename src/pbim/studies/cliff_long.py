@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pbim.studies.cliff import BASE, RETURN_MARGIN, RETURN_REASON, SCHEMES, cell, grid
-from pbim.studies.study import Claim, Study
+from pbim.studies.study import LATE, Claim, Study
 
 LONG = {**BASE, "env": {**BASE["env"], "width": 50, "max_steps": 100}, "episodes": 10_000, "epsilon_decay": 5e-4}
 _WHERE = "Section 4.3 and Figure 5"
@@ -79,7 +79,7 @@ CLIFF_LONG = Study(
         Claim(
             id="cliff-long-pbim-finds-goal",
             statement="PBIM gets to the last column, from which the goal is entered",
-            source="Appendix, long cliff walking: it has found the reward",
+            source=f"Appendix, long cliff walking: it has found the reward ({LATE})",
             paper="column 50 (49 counted from 0)",
             kind="estimate",
             cell="pbim",

@@ -2,7 +2,7 @@
 
 The goal pays 1 and a first visit .025, so a ledger may owe between 4 and 40 first visits here (limits .1 to 1). The
 cells of ``doorkey-conversions`` are the same runs: in one folder they are trained once. What is chosen here is tried on
-tasks that had no say in it: ``held-out`` and ``doorkey-16``.
+tasks on which nothing was tuned: ``held-out`` and ``doorkey-16``.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tasks that had no say in the choice of a conversion: two with long episodes, and one that never ends.
+"""Tasks on which nothing was tuned: two with long episodes, and one that never ends.
 
 Gymnasium's own CliffWalking (a fall sets the agent back and ends nothing) and Taxi are capped at 10,000 steps only:
 at gamma .99 what PBIM owes grows up to 4e43 times and overflows float32. RiverSwim (Strehl & Littman 2008) goes on for

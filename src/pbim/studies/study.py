@@ -9,6 +9,7 @@ from pbim.results import key_of
 
 Config = Mapping[str, Any]
 Learner = Literal["q_learning", "ppo"]
+LATE = "claim added after runs had been seen"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,9 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement with the test that decides it, fixed before anything ran; decided by ``pbim.report`` alone.
+    """A statement with the test that decides it, fixed before anything ran (else ``source`` says LATE).
+
+    Decided by ``pbim.report`` alone.
 
     ``kind`` names the decision rule: less, greater and equal compare ``cell`` with ``other``, estimate compares with
     the paper's ``value``, reaches, never and share count seeds. ``margin`` is the smallest effect that matters, and
