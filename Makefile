@@ -41,7 +41,7 @@ types: $(STAMP) ## check types, strict on src
 	@$(BIN)/mypy
 
 bench: $(STAMP) ## measure the conversion against plain Python
-	@$(BIN)/pbim bench shaping
+	@$(BIN)/python -m benchmarks shaping
 
 clean: ## remove everything that was built
 	rm -rf .venv out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

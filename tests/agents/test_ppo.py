@@ -7,12 +7,13 @@ import pytest
 import torch
 
 import pbim
-from pbim.agents import _learn, checkpoint, ppo
+from pbim.agents import _learn, ppo
 from pbim.agents._correct import Adops
 from pbim.agents._learn import Minibatch
 from pbim.envs import CliffWalk, DoorKey
 from pbim.errors import InputError
 from pbim.intrinsic import RND, EpisodicCount, one_hot
+from pbim.training import checkpoint
 
 SMALL = {"num_envs": 4, "num_steps": 16, "minibatch_size": 16, "total_frames": 192}
 

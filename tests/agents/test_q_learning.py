@@ -11,8 +11,8 @@ import pytest
 import pbim
 from pbim.agents import q_learning
 from pbim.agents.q_learning import CHUNK, QLearning, draw, train
-from pbim.agents.toy_text import river_swim
 from pbim.envs import CliffWalk, DoorKey
+from pbim.envs.toy_text import river_swim
 from pbim.errors import InputError
 from pbim.intrinsic import ICM, RND, EpisodicCount, one_hot
 

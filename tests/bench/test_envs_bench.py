@@ -5,9 +5,8 @@ import os
 from typing import Any
 
 import pytest
-
-from pbim.bench import envs
-from pbim.bench._timing import interleaved, one_core
+from benchmarks import envs
+from benchmarks._timing import interleaved, one_core
 
 
 def test_missing_peers_are_null_with_a_way_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:

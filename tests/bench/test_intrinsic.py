@@ -4,8 +4,7 @@ import importlib.util
 import json
 
 import pytest
-
-from pbim.bench.intrinsic import HINT, run
+from benchmarks.intrinsic import HINT, run
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The benchmark of a study compares the same runs with one and with two jobs. Speed is not a test's business."""
 
-from pbim.bench import study
+from benchmarks import study
 
 
 def test_the_ratio_is_of_paired_rounds(monkeypatch):

@@ -4,14 +4,14 @@ import doctest
 import importlib
 import pkgutil
 
+import benchmarks
 import pytest
 
-import pbim.bench
 import pbim.envs
 
 MODULES = sorted(
     f"{package.__name__}.{module.name}"
-    for package in (pbim.envs, pbim.bench)
+    for package in (pbim.envs, benchmarks)
     for module in pkgutil.iter_modules(package.__path__)
 )
 

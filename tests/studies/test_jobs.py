@@ -6,12 +6,12 @@ import signal
 import numpy as np
 import pytest
 
-from pbim.agents import checkpoint
 from pbim.results import CHECKPOINT, FINAL, METRICS, Store, key_of
 from pbim.studies import STUDIES, _ppo_job, local
 from pbim.studies.cliff import BASE, PBIM, RND
 from pbim.studies.doorkey import BASE as DOORKEY, cell
 from pbim.studies.job import Job, jobs_of, run
+from pbim.training import checkpoint
 
 SMALL = {
     **BASE,
@@ -27,7 +27,7 @@ SMALL = {
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    monkeypatch.setattr("pbim.agents._compiled.keep_compiled", lambda: None)
+    monkeypatch.setattr("pbim.training.compiled.keep_compiled", lambda: None)
 
 
 def block(*seeds):

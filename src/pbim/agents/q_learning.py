@@ -56,7 +56,7 @@ class QLearning:
         if getattr(self.env, "num_states", None) is None or self.env.obs_shape != ():
             raise InputError(
                 f"env must have a finite number of states (num_states, observations ()), received {self.env}: "
-                "use CliffWalk or pbim.agents.toy_text.ToyText, or train PPO"
+                "use CliffWalk or pbim.envs.toy_text.ToyText, or train PPO"
             )
         if isinstance(self.episodes, bool) or not isinstance(self.episodes, int) or self.episodes < 1:
             raise InputError(f"episodes must be a whole number of at least 1, received {self.episodes!r}: raise it")

@@ -8,14 +8,15 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.agents import checkpoint, ppo
-from pbim.agents.evaluate import HELD_OUT, evaluate
+from pbim.agents import ppo
 from pbim.agents.ppo import PPO
 from pbim.envs.optimal import optimal_steps
 from pbim.errors import InputError
 from pbim.results import CHECKPOINT, COLUMNS, REPLAY, Store, canonical, key_of
 from pbim.studies.job import Clock, Job, Progress, begun, status
 from pbim.studies.learners import learner_of, seed_key
+from pbim.training import checkpoint
+from pbim.training.evaluate import HELD_OUT, evaluate
 
 CHUNK = 8
 """Updates in one program. Checkpoints fall between chunks, so an update's program depends on its number alone."""
@@ -127,7 +128,7 @@ def write_replay(path: Path, learner: PPO, params: Any) -> None:
         import PIL  # noqa: F401
     except ImportError:
         return
-    from pbim.agents.replay import play, write
+    from pbim.training.replay import play, write
 
     pictures, _ = play(learner, params, episodes=1, most=REPLAYED)
     write(path, pictures, frames_per_second=8)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.agents import checkpoint, q_learning
+from pbim.agents import q_learning
 from pbim.agents.q_learning import QLearning, Run
 from pbim.envs import CliffWalk
 from pbim.errors import InputError
@@ -22,6 +22,7 @@ from pbim.results import CHECKPOINT, Store, canonical, key_of
 from pbim.studies.job import Clock, Job, Progress, begun, status
 from pbim.studies.learners import learner_of, seed_key
 from pbim.studies.study import Config
+from pbim.training import checkpoint
 from pbim.verification import Certificate
 
 CHUNKS, SECONDS = 16, 1.0

@@ -92,7 +92,7 @@ def jobs_of(
 
 def run(job: Job, root: Path) -> Iterator[Progress]:
     """Train the job's runs in the store ``root``, and yield how far each is after every chunk of about a second."""
-    from pbim.agents._compiled import keep_compiled
+    from pbim.training.compiled import keep_compiled
 
     keep_compiled()
     if job.configs[0]["learner"] == "q_learning":

@@ -85,7 +85,7 @@ def _numbers(config: Config) -> dict[str, Any]:
 
 def _table(env: Config) -> Any:
     """Return our cliff walk, RiverSwim, or a toy-text environment of Gymnasium's."""
-    from pbim.agents.toy_text import ToyText, river_swim
+    from pbim.envs.toy_text import ToyText, river_swim
 
     if "name" not in env:
         return CliffWalk(**env)

@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from pbim.agents._compiled import ONE_THREAD
 from pbim.studies._worker import encode, progress_of
 from pbim.studies.job import Event, Job
+from pbim.training.compiled import ONE_THREAD
 
 MEMORY = {"q_learning": 500, "ppo": 1300}
 """Megabytes that a job needs at most, measured while it compiles, with room to spare."""

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from pbim._files import replacing
-from pbim.agents._compiled import ONE_THREAD
 from pbim.errors import InputError
 from pbim.results import CHECKPOINT, STATUS, Store
 from pbim.studies import job as jobs_module
 from pbim.studies._worker import decode, encode
 from pbim.studies.job import Event, Job, Progress
 from pbim.studies.local import MEMORY
+from pbim.training.compiled import ONE_THREAD
 
 RETRIES = 5
 """How often a job is started again because its node died."""

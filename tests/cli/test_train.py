@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbim.agents import checkpoint
 from pbim.agents._correct import Adops
-from pbim.agents.command import CHECKPOINT, METRICS, Train, Watch, config_of
+from pbim.cli.train import CHECKPOINT, METRICS, Train, config_of
+from pbim.cli.watch import Watch
 from pbim.errors import InputError
+from pbim.training import checkpoint
 
 QUICK = Train(
     env="CliffWalk",
@@ -30,11 +31,11 @@ QUICK = Train(
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    monkeypatch.setattr("pbim.agents.command._keep_compiled", lambda: None)
+    monkeypatch.setattr("pbim.cli.train._keep_compiled", lambda: None)
 
 
 def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
-    code = "import jax; from pbim.agents import command; command._keep_compiled(); "
+    code = "import jax; from pbim.cli import train; train._keep_compiled(); "
     code += "print(jax.config.jax_compilation_cache_dir)"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)

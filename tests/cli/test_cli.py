@@ -93,8 +93,7 @@ def test_bench_shaping_prints_one_json_object_as_its_last_line(capsys):
 
 def test_the_baseline_of_the_benchmark_is_equation_30():
     import numpy as np
-
-    from pbim.bench.shaping import plain_python
+    from benchmarks.shaping import plain_python
 
     rng = np.random.default_rng(0)
     bonus, ended = rng.random((40, 5)), rng.random((40, 5)) < 0.1

@@ -28,7 +28,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     ``cases`` that could be measured: a rollout (128 steps, 16 environments, 147 inputs) of random walks in MiniGrid,
     then one of noise in which no observation repeats. A ratio is None where the peer is not installed.
     """
-    command = [sys.executable, "-m", "pbim.bench.intrinsic", *(["--quick"] if quick else [])]
+    command = [sys.executable, "-m", "benchmarks.intrinsic", *(["--quick"] if quick else [])]
     child = subprocess.run(command, capture_output=True, text=True, check=False)
     if child.returncode:
         raise RuntimeError(f"the measuring process failed: {child.stderr.strip().splitlines()[-1]}")
@@ -40,7 +40,7 @@ def _wrap_overhead(quick: bool) -> float | None:
     """Return the share of time that wrapping adds to a MiniGrid vector environment; None without MiniGrid."""
     if importlib.util.find_spec("minigrid") is None:
         return None
-    from pbim.bench import wrap
+    from benchmarks import wrap
 
     return float(wrap.run(quick)["overhead"])
 

@@ -1,4 +1,4 @@
-"""The commands ``pbim verify`` and ``pbim procrastination``: arguments as data, and ``run(arguments) -> code``."""
+"""``pbim verify``: arguments as data, and ``run(arguments) -> code``."""
 
 import json
 import re
@@ -19,7 +19,6 @@ from pbim.verification.gallery import MDPS
 from pbim.verification.mdp import FiniteMDP
 from pbim.verification.mistakes import FlippedPBIM, UnsettledPBRS
 from pbim.verification.picture import draw
-from pbim.verification.procrastination import procrastination_map, stalling_gain, visits_worth_stalling
 from pbim.verification.verifier import LIMIT, verify
 
 PRESERVED, NOT_PRESERVED, BAD_INPUT = 0, 1, 2
@@ -73,31 +72,6 @@ class Verify:
         return run(self)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Procrastination:
-    """Does it pay to stall on a tile before finishing? The inequality of the paper's appendix.
-
-    Exit code 1: stalling pays, 0: it does not, 2: bad input. Example: pbim procrastination --alpha 0.025 --n 3
-    """
-
-    alpha: str = "0.02"
-    """The bonus coefficient."""
-    gamma: str = "0.995"
-    """The discount."""
-    n: int = 1
-    """Visits of the tile so far, the present one included."""
-    t: int = 1
-    """Steps to stall."""
-    map: Path | None = None
-    """Draw the map over (alpha, gamma) into this file."""
-    json: bool = False
-    """Print JSON for machines."""
-
-    def run(self) -> int:
-        """Print the answer and return the exit code."""
-        return run_procrastination(self)
-
-
 @dataclass(frozen=True)
 class NamedShaping:
     """A conversion by name: its class, the arguments it takes from the command line, and those it always gets."""
@@ -117,8 +91,8 @@ class NamedShaping:
         given: dict[str, Callable[[], Any]] = {
             "gamma": lambda: gamma,
             "delay": lambda: args.delay,
-            "rate": lambda: _number("rate", args.rate),
-            "limit": lambda: _number("ledger-limit", args.ledger_limit),
+            "rate": lambda: number("rate", args.rate),
+            "limit": lambda: number("ledger-limit", args.ledger_limit),
             "members": lambda: tuple(SHAPINGS[name].make(gamma, args) for name in ("geometric", "grm")),
         }
         return self.kind(**{name: given[name]() for name in self.takes}, **dict(self.fixed))
@@ -150,33 +124,7 @@ def run(args: Verify) -> int:
     try:
         return _judge(args)
     except InputError as error:
-        return _refuse(error, as_json=args.json)
-
-
-def run_procrastination(args: Procrastination) -> int:
-    """Run ``pbim procrastination``: exit code 1 when stalling pays, 0 when it does not, 2 for bad input."""
-    try:
-        alpha, gamma = _number("alpha", args.alpha), _number("gamma", args.gamma)
-        gain = stalling_gain(alpha, gamma, args.n, args.t)
-        if args.map is not None:
-            _save(procrastination_map, args.map)
-    except InputError as error:
-        return _refuse(error, as_json=args.json)
-    visits = visits_worth_stalling(alpha, gamma)
-    if args.json:
-        data = {"alpha": float(alpha), "gamma": float(gamma), "n": args.n, "t": args.t}
-        print(json.dumps({**data, "pays": gain > 0, "gain": float(gain), "visits": visits if gamma < 1 else None}))
-    else:
-        print(
-            f"Stalling {args.t} step(s) on a tile visited {args.n} time(s) {'pays' if gain > 0 else 'does not pay'} "
-            f"with alpha={shown(alpha)}, gamma={shown(gamma)}: bonus won minus return lost is {shown(gain)}.\n"
-            + (
-                f"One more step pays up to visit {visits:g} of a tile."
-                if visits
-                else "It never pays at these settings."
-            )
-        )
-    return NOT_PRESERVED if gain > 0 else PRESERVED
+        return refuse(error, as_json=args.json)
 
 
 def listing(*, as_json: bool = False) -> str:
@@ -200,13 +148,13 @@ def _judge(args: Verify) -> int:
     mdp, alpha, horizon = _problem(args)
     if args.picture is not None and mdp.cells is None:
         raise InputError(f"--picture needs a grid world, received {args.env!r}: choose corridor, two-goals or cliff")
-    gamma = mdp.gamma if args.shaping_gamma is None else _number("shaping-gamma", args.shaping_gamma)
+    gamma = mdp.gamma if args.shaping_gamma is None else number("shaping-gamma", args.shaping_gamma)
     report = verify(
         mdp,
         intrinsic=BONUSES[choose("--intrinsic", args.intrinsic, BONUSES)].make(mdp, alpha),
         shaping=SHAPINGS[choose("--shaping", args.shaping, SHAPINGS)].make(gamma, args),
         horizon=horizon,
-        mean=_number("mean", args.mean),
+        mean=number("mean", args.mean),
         exact=True if args.exact else False if args.float_ else None,
         limit=args.limit,
     )
@@ -214,7 +162,7 @@ def _judge(args: Verify) -> int:
     if args.picture is not None and counterexample is None:
         print(f"pbim: nothing to draw into {args.picture}, as nothing changed", file=sys.stderr)
     elif args.picture is not None and counterexample is not None:
-        _save(lambda path: draw(counterexample, path), args.picture)
+        save(lambda path: draw(counterexample, path), args.picture)
     if args.json:
         chosen = {"env": args.env, "gamma": str(mdp.gamma), "alpha": str(alpha)}
         print(json.dumps({**chosen, **report.to_dict()}))
@@ -226,8 +174,8 @@ def _judge(args: Verify) -> int:
 
 def _problem(args: Verify) -> tuple[FiniteMDP, Any, int | None]:
     """Return the MDP, the bonus coefficient and the horizon that the arguments ask for."""
-    gamma = None if args.gamma is None else _number("gamma", args.gamma)
-    alpha = None if args.alpha is None else _number("alpha", args.alpha)
+    gamma = None if args.gamma is None else number("gamma", args.gamma)
+    alpha = None if args.alpha is None else number("alpha", args.alpha)
     if re.search(r"-v\d+$", args.env):
         mdp = _toy_text(args.env, GYM_GAMMA if gamma is None else gamma)
         fits = max((steps for steps in range(1, 9) if mdp.count_histories(steps) <= GYM_HISTORIES), default=1)
@@ -251,14 +199,16 @@ def _toy_text(name: str, gamma: Any) -> FiniteMDP:
     return FiniteMDP.from_toy_text(env, gamma=gamma)
 
 
-def _number(flag: str, text: str) -> Fraction:
+def number(flag: str, text: str) -> Fraction:
+    """Return the number a flag was given, exactly."""
     try:
         return parse(text)
     except (ValueError, ZeroDivisionError):
         raise InputError(f"--{flag} must be a number such as 0.9 or 9/10, received {text!r}: correct it") from None
 
 
-def _save(make: Callable[[Path], Any], path: Path) -> None:
+def save(make: Callable[[Path], Any], path: Path) -> None:
+    """Write a picture; what stands in the way is said in one sentence."""
     try:
         make(path)
     except ImportError:
@@ -269,7 +219,8 @@ def _save(make: Callable[[Path], Any], path: Path) -> None:
         raise InputError(f"a picture could not be written to {path} ({error}): choose another path") from None
 
 
-def _refuse(error: InputError, *, as_json: bool) -> int:
+def refuse(error: InputError, *, as_json: bool) -> int:
+    """Say what is wrong, as JSON too where that was asked for."""
     if as_json:
         print(json.dumps({"error": str(error)}))
     print(f"pbim: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The commands ``pbim train`` and ``pbim watch``: arguments as data, and ``run() -> exit code``."""
+"""``pbim train``: arguments as data, and ``run() -> exit code``."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from pbim.agents._compiled import keep_compiled as _keep_compiled
-from pbim.errors import InputError, choose
+from pbim.errors import InputError
+from pbim.training.compiled import keep_compiled as _keep_compiled
 
 CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
-VIDEOS = (".gif", ".mp4")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,32 +83,10 @@ class Train:
         return json.dumps({name: value for name, value in asdict(self).items() if name not in free}, sort_keys=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """Write a GIF or MP4 of a trained agent on layouts it has not been trained on.
-
-    Example: pbim watch out/train --out agent.mp4
-    """
-
-    folder: Annotated[Path, tyro.conf.Positional] = Path("out/train")
-    """The folder of a run of pbim train."""
-    out: Path = Path("agent.gif")
-    """What to write; the suffix, .gif or .mp4, says in which format."""
-    episodes: int = 3
-    """How many episodes to show."""
-    frames_per_second: int = 8
-    seed: int = 0
-    """Which layouts."""
-
-    def run(self) -> int:
-        """Play, write the picture and return the exit code."""
-        return _watch(self)
-
-
 def config_of(arguments: Train) -> Any:
     """Return the PPO configuration that the arguments ask for."""
-    from pbim.agents import names
     from pbim.agents.ppo import PPO
+    from pbim.training import names
 
     env = names.environment(arguments.env)
     bonus, scale = names.intrinsic(
@@ -143,8 +120,8 @@ def config_of(arguments: Train) -> Any:
 def _train(arguments: Train) -> int:
     from rich.console import Console
 
-    from pbim.agents import checkpoint
-    from pbim.agents._running import Run, engine_of, forget_after
+    from pbim.training import checkpoint
+    from pbim.training.run import Run, engine_of, forget_after
 
     _check_counts(arguments)
     config = config_of(arguments)
@@ -193,25 +170,3 @@ def _check_folder(arguments: Train, path: Path) -> None:
         )
     if not arguments.resume and path.exists():
         raise InputError(f"{arguments.out} already holds a run: pass --resume to continue it, or another --out")
-
-
-def _watch(arguments: Watch) -> int:
-    from pbim.agents import checkpoint
-    from pbim.agents._running import engine_of
-    from pbim.agents.replay import play, write
-
-    choose("the suffix of out", arguments.out.suffix.lower(), VIDEOS)
-    settings = arguments.folder / SETTINGS
-    if not settings.exists():
-        raise InputError(
-            f"folder must hold a run of pbim train, received {str(arguments.folder)!r}: it has no {SETTINGS}"
-        )
-    trained = Train(**json.loads(settings.read_text()))
-    config = config_of(trained)
-    engine = engine_of(config, trained.seed)
-    carry = checkpoint.load(arguments.folder / CHECKPOINT, engine.like(), config=trained.settings())
-    engine.close()
-    pictures, steps = play(config, carry.learner.params, episodes=arguments.episodes, seed=arguments.seed)
-    write(arguments.out, pictures, frames_per_second=arguments.frames_per_second)
-    print(f"{arguments.out}: {arguments.episodes} episodes, {steps} steps")
-    return 0

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from pbim.bench._timing import interleaved, one_core
+from benchmarks._timing import interleaved, one_core
 from pbim.envs import DoorKey, Environment, autoreset_batch
 from pbim.envs.foreign import Navix, XMiniGrid
 

@@ -42,7 +42,7 @@ def interleaved(
     A turn repeats its workload for at least ``at_least`` seconds, so that a busy machine disturbs short and long ones
     alike.
 
-    >>> from pbim.bench._timing import interleaved
+    >>> from benchmarks._timing import interleaved
     >>> sorted(interleaved({"a": lambda: None, "b": lambda: None}, rounds=3, at_least=0))
     ['a', 'b']
     """

@@ -22,12 +22,12 @@ from pbim.adapters._batching import FinalInfo, with_rows
 from pbim.agents import _bonus, _episodes
 from pbim.agents._config import PPO
 from pbim.agents._convert import abandoned
-from pbim.agents._host_spaces import plain
 from pbim.agents._networks import Network, Params
 from pbim.agents._rollout import Steps, World
 from pbim.agents._update import Carry, Metrics, begin, finish
-from pbim.agents.evaluate import HELD_OUT, Evaluation
 from pbim.intrinsic import Transition
+from pbim.training.evaluate import HELD_OUT, Evaluation
+from pbim.training.host_spaces import plain
 from pbim.verification import Certificate
 
 Host = np.ndarray[Any, Any]

@@ -11,14 +11,16 @@ import pytest
 from gymnasium import spaces
 
 import pbim
-from pbim.agents import checkpoint, names, ppo
-from pbim.agents._host_spaces import plain
-from pbim.agents.command import CHECKPOINT, METRICS, Train, Watch
-from pbim.agents.host import COUNTERS, HostRun, describe
+from pbim.agents import ppo
+from pbim.cli.train import CHECKPOINT, METRICS, Train
+from pbim.cli.watch import Watch
 from pbim.envs import DoorKey
 from pbim.envs.gymnasium_vector import JaxVectorEnv
 from pbim.errors import InputError
 from pbim.intrinsic import EpisodicCount
+from pbim.training import checkpoint, names
+from pbim.training.host import COUNTERS, HostRun, describe
+from pbim.training.host_spaces import plain
 
 SMALL = {"num_envs": 4, "num_steps": 16, "minibatch_size": 16, "total_frames": 128}
 
@@ -87,7 +89,7 @@ def test_a_resumed_run_drops_the_episodes_that_were_cut_and_nothing_else():
 
 
 def test_cartpole_trains_cancels_resumes_and_can_be_watched(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("pbim.agents.command._keep_compiled", lambda: None)
+    monkeypatch.setattr("pbim.cli.train._keep_compiled", lambda: None)
     arguments = Train(
         env="CartPole-v1",
         intrinsic="count",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pbim.bench._timing import interleaved, one_core
+from benchmarks._timing import interleaved, one_core
 from pbim.shaping import GRM, PBIM, Geometric, Shaping
 
 STEPS, NUM_ENVS, GAMMA = 128, 1024, 0.99

@@ -1,4 +1,4 @@
-"""One trainer in one process, timed on request: ``python -m pbim.bench._ppo_worker NAME`` answers lines on stdin.
+"""One trainer in one process, timed on request: ``python -m benchmarks._ppo_worker NAME`` answers lines on stdin.
 
 Every trainer has the same DoorKey-8x8 task, rollout, minibatches, epochs and 52,664 parameters. It first prints what it
 is as JSON; then each line read is a number of updates to run, answered by the seconds they took, by the clock and of

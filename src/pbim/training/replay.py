@@ -10,9 +10,9 @@ import numpy as np
 
 from pbim._files import replacing
 from pbim.agents._networks import Params
-from pbim.agents.evaluate import HELD_OUT
 from pbim.agents.ppo import PPO
 from pbim.errors import InputError
+from pbim.training.evaluate import HELD_OUT
 
 Picture = np.ndarray[Any, Any]
 
@@ -58,7 +58,7 @@ def play(
 def _play_on_host(
     config: PPO, params: Params, *, episodes: int, seed: int, most: int | None
 ) -> tuple[list[Picture], int]:
-    from pbim.agents.host import LONGEST_EVALUATION, act
+    from pbim.training.host import LONGEST_EVALUATION, act
 
     host: Any = config.env
     env, network = host.make(render_mode="rgb_array"), config.network

@@ -101,7 +101,7 @@ def _gymnasium(name: str) -> Any:
     import gymnasium
 
     import pbim.envs  # noqa: F401 - registers ours
-    from pbim.agents.host import describe
+    from pbim.training.host import describe
 
     near = _nearest_id(name)
     if near != name:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pbim.bench._timing import one_core
+from benchmarks._timing import one_core
 
 INSTALL = "pip install -r benchmarks/requirements-ppo.txt"
 SEEDS, CELLS, WIDTH, FEATURES, LEARNING_RATE, FACTOR = 10, 48, 64, 64, 1e-6, 1000.0

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from pbim.agents.evaluate import Evaluation, evaluate
 from pbim.agents.ppo import PPO
 from pbim.envs import CliffWalk
+from pbim.training.evaluate import Evaluation, evaluate
 
 
 def test_the_same_layouts_every_time():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pbim.agents import checkpoint, names
-from pbim.agents.command import CHECKPOINT, METRICS, Train
+from pbim.cli.train import CHECKPOINT, METRICS, Train
 from pbim.errors import InputError
+from pbim.training import checkpoint, names
 
 NAMES = ("gymnax:CartPole-v1", "navix:Navix-DoorKey-5x5-v0", "xminigrid:MiniGrid-DoorKey-5x5")
 
@@ -14,7 +14,7 @@ NAMES = ("gymnax:CartPole-v1", "navix:Navix-DoorKey-5x5-v0", "xminigrid:MiniGrid
 @pytest.mark.parametrize("name", NAMES)
 def test_they_train_cancel_and_resume_bit_for_bit(name, tmp_path, monkeypatch):
     pytest.importorskip(name.partition(":")[0])
-    monkeypatch.setattr("pbim.agents.command._keep_compiled", lambda: None)
+    monkeypatch.setattr("pbim.cli.train._keep_compiled", lambda: None)
 
     def trained(folder, frames, **changes):
         arguments = Train(

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pbim.agents import checkpoint
 from pbim.errors import InputError
+from pbim.training import checkpoint
 
 STATE = {
     "a": jnp.arange(6.0).reshape(2, 3),

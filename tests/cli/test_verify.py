@@ -5,8 +5,8 @@ import json
 import pytest
 import tyro
 
+from pbim.cli.verify import SHAPINGS, Procrastination, Verify, run, run_procrastination
 from pbim.verification.bonuses import BONUSES
-from pbim.verification.command import SHAPINGS, Procrastination, Verify, run, run_procrastination
 from pbim.verification.gallery import MDPS
 
 

@@ -3,8 +3,8 @@
 import jax
 
 from pbim.agents import ppo
-from pbim.agents.replay import play
 from pbim.envs import DoorKey
+from pbim.training.replay import play
 
 
 def test_an_agent_that_is_stuck_does_not_fill_the_memory_with_pictures():

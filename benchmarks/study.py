@@ -64,7 +64,7 @@ def _jobs(study: Any) -> list[Any]:
     from pbim.results import key_of
     from pbim.studies.job import jobs_of
 
-    return list(jobs_of(study, {key_of(config) for *_, config in study.runs()}, command="pbim bench study"))
+    return list(jobs_of(study, {key_of(config) for *_, config in study.runs()}, command="python -m benchmarks study"))
 
 
 def _busy() -> float:

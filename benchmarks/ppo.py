@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
-from pbim.agents._compiled import ONE_THREAD
-from pbim.bench._ppo_worker import EPOCHS, FRAMES
-from pbim.bench._timing import one_core
+from benchmarks._ppo_worker import EPOCHS, FRAMES
+from benchmarks._timing import one_core
+from pbim.training.compiled import ONE_THREAD
 
 INSTALL = "pip install -r benchmarks/requirements-ppo.txt"
 PEERS = ("torch-ac", "sb3-contrib")
@@ -95,7 +95,7 @@ class _Worker:
     def __init__(self, name: str, cache: str) -> None:
         environment = os.environ | ONE_THREAD | {"JAX_COMPILATION_CACHE_DIR": cache}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pbim.bench._ppo_worker", name],
+            [sys.executable, "-m", "benchmarks._ppo_worker", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

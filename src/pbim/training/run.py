@@ -10,9 +10,10 @@ from typing import Any, Protocol
 
 import jax
 
-from pbim.agents import checkpoint, ppo
+from pbim.agents import ppo
 from pbim.agents._update import Carry, Metrics
-from pbim.agents.evaluate import Evaluation, evaluate
+from pbim.training import checkpoint
+from pbim.training.evaluate import Evaluation, evaluate
 
 CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
 
@@ -76,7 +77,7 @@ def engine_of(config: ppo.PPO, seed: int) -> Engine:
     """Return the engine for the configuration's environment."""
     if hasattr(config.env, "reset"):
         return Compiled(config, seed)
-    from pbim.agents.host import HostRun
+    from pbim.training.host import HostRun
 
     return HostRun(config, seed)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pbim.agents.q_learning import QLearning, train
-from pbim.agents.toy_text import ToyText, river_swim
+from pbim.envs.toy_text import ToyText, river_swim
 from pbim.errors import InputError
 
 

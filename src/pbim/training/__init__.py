@@ -1,0 +1,1 @@
+"""What runs a learner: programs kept between runs, progress, checkpoints, host stepping, evaluation, replay."""
