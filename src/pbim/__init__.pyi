@@ -1,21 +1,26 @@
-from pbim import (
+from . import (
     adapters as adapters,
     agents as agents,
+    config as config,
     envs as envs,
     errors as errors,
     intrinsic as intrinsic,
     report as report,
+    results as results,
     shaping as shaping,
+    studies as studies,
     testing as testing,
+    training as training,
     verification as verification,
 )
-from pbim.adapters import wrap as wrap
-from pbim.errors import (
+from .adapters import wrap as wrap
+from .errors import (
     InputError as InputError,
     InputTypeError as InputTypeError,
+    MissingExtraError as MissingExtraError,
     RepaymentWarning as RepaymentWarning,
 )
-from pbim.intrinsic import (
+from .intrinsic import (
     E3B as E3B,
     ICM as ICM,
     RIDE as RIDE,
@@ -28,7 +33,7 @@ from pbim.intrinsic import (
     NovelD as NovelD,
     PseudoCount as PseudoCount,
 )
-from pbim.shaping import (
+from .shaping import (
     GRM as GRM,
     PBIM as PBIM,
     PBRS as PBRS,
@@ -42,7 +47,7 @@ from pbim.shaping import (
     NoBonus as NoBonus,
     Raw as Raw,
 )
-from pbim.verification import (
+from .verification import (
     Certificate as Certificate,
     FiniteMDP as FiniteMDP,
     residuals as residuals,

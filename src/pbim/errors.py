@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "InputTypeError", "RepaymentWarning", "choose"]
+__all__ = ["InputError", "InputTypeError", "MissingExtraError", "RepaymentWarning", "choose"]
 
 
 class InputError(ValueError):
@@ -12,6 +12,10 @@ class InputError(ValueError):
 
 class InputTypeError(InputError, TypeError):
     """An argument is of the wrong kind (library, dtype, type)."""
+
+
+class MissingExtraError(ModuleNotFoundError):
+    """An optional package is not installed; the message has the ``pip install`` line that brings it."""
 
 
 class RepaymentWarning(UserWarning):

@@ -35,6 +35,7 @@ class Raw(Shaping):
     """
 
     scale: Real | float = 1
+    kind: ClassVar[str] = "raw"
     summary: ClassVar[str] = "adds the bonus as it is (times a coefficient)"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.NONE, assumption="the bonus becomes part of the task", reference="Ng et al. 1999, section 2"
@@ -56,6 +57,7 @@ class Raw(Shaping):
 class NoBonus(Shaping):
     """The control F'_t = 0: the task alone."""
 
+    kind: ClassVar[str] = "none"
     summary: ClassVar[str] = "drops the bonus"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption="nothing is added", reference="by definition"
@@ -83,6 +85,7 @@ class PIES(Shaping):
     """
 
     decay_steps: int
+    kind: ClassVar[str] = "pies"
     summary: ClassVar[str] = "adds the bonus with a coefficient that falls to zero"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.LIMIT,

@@ -30,6 +30,7 @@ class Bounded(Ledger):
 
     limit: Real | float = 1
     rate: Real | float = 0
+    kind: ClassVar[str] = "bounded"
     summary: ClassVar[str] = "takes back what is owed above a limit at the next step, the rest at the last"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"

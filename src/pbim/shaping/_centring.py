@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from pbim import _arrays
 from pbim._arrays import Array, array_namespace
+from pbim.config import Component
 from pbim.errors import InputError
 
 
@@ -48,7 +49,7 @@ def merge_means(*means: Mean, base: Mean | None = None) -> Mean:
     return Mean(count, total / (count + (count == 0)))
 
 
-class Centring(ABC):
+class Centring(Component, ABC):
     """A causal estimate of F-bar with explicit state."""
 
     @abstractmethod
@@ -63,6 +64,8 @@ class Centring(ABC):
 @dataclass(frozen=True, kw_only=True)
 class FixedMean(Centring):
     """F-bar is a given number; 0 means no centring (Eq. 30)."""
+
+    kind: ClassVar[str] = "fixed-mean"
 
     mean: Real | int = 0
 
@@ -81,6 +84,8 @@ class FixedMean(Centring):
 @dataclass(frozen=True)
 class RunningMean(Centring):
     """F-bar is the mean of every bonus seen in training so far (the appendix's moving average)."""
+
+    kind: ClassVar[str] = "running-mean"
 
     def start(self, lanes: Array) -> Mean:
         """Return an empty mean."""
@@ -106,6 +111,8 @@ class RunningMean(Centring):
 class ExponentialMean(Centring):
     """F-bar forgets: each vector step moves it by ``rate`` towards its own mean (a plain mean for the first 1/rate)."""
 
+    kind: ClassVar[str] = "exponential-mean"
+
     rate: float = 0.01
 
     def __post_init__(self) -> None:
@@ -125,6 +132,8 @@ class ExponentialMean(Centring):
 @dataclass(frozen=True, kw_only=True)
 class PreviousRollout(Centring):
     """F-bar is the mean over the previous block of ``steps`` vector steps (the paper's epoch); 0 during the first."""
+
+    kind: ClassVar[str] = "previous-rollout"
 
     steps: int
 

@@ -32,6 +32,7 @@ class Custom(Ledger):
     repay: Callable[[Memory, Array, Array], tuple[Memory, Array]]
     recall: Callable[[Array], Memory] | None = None
     calls_back: ClassVar[bool] = True
+    kind: ClassVar[str] = "custom"
     summary: ClassVar[str] = "takes back what your function of the past says"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT,

@@ -188,6 +188,7 @@ class PBIM(Ledger):
     """
 
     repays: ClassVar[bool] = False
+    kind: ClassVar[str] = "pbim"
     summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
@@ -213,6 +214,7 @@ class GRM(Ledger):
     """
 
     delay: int = 1
+    kind: ClassVar[str] = "grm"
     summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
@@ -274,6 +276,7 @@ class Geometric(Ledger):
     """
 
     rate: Real | float = 0.1
+    kind: ClassVar[str] = "geometric"
     summary: ClassVar[str] = "takes back a share of what is owed at every step, so that little is left for the last"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"

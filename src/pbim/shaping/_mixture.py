@@ -39,6 +39,7 @@ class Mixture(Shaping):
 
     members: tuple[Ledger, ...]
     weights: tuple[Real | float, ...] = ()
+    kind: ClassVar[str] = "mixture"
     summary: ClassVar[str] = "takes parts of the bonus back in different ways, one conversion each"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, a sum of exact ones"

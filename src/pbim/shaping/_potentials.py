@@ -45,6 +45,7 @@ class PBRS(Shaping):
 
     gamma: Real | float
     extra: ClassVar[tuple[str, ...]] = ("start",)
+    kind: ClassVar[str] = "pbrs"
     summary: ClassVar[str] = "pays differences of a potential of states"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT,
@@ -97,6 +98,7 @@ class LookAhead(PBRS):
     choose its actions with :func:`advised_values`, or the optimal policy is lost.
     """
 
+    kind: ClassVar[str] = "look-ahead"
     summary: ClassVar[str] = "pays differences of a potential of state-action pairs; actions chosen with Q + Phi"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT,
@@ -114,6 +116,7 @@ class LookBack(Shaping):
     """
 
     gamma: Real | float
+    kind: ClassVar[str] = "look-back"
     summary: ClassVar[str] = "pays a potential of state-action pairs, takes it back at the next step"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT,
@@ -159,6 +162,7 @@ class ExpressedAdvice(Shaping):
     num_cells: int
     learning_rate: float = 0.1
     extra: ClassVar[tuple[str, ...]] = ("cell", "next_cell")
+    kind: ClassVar[str] = "expressed-advice"
     summary: ClassVar[str] = "learns a potential whose differences are the bonus"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.NONE,

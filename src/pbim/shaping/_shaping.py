@@ -12,6 +12,7 @@ import numpy as np
 
 from pbim import _arrays
 from pbim._arrays import Array, Rows
+from pbim.config import Component
 from pbim.errors import InputError, InputTypeError
 
 State = Any
@@ -41,7 +42,7 @@ class Guarantee:
         return f"{self.level}; {self.assumption} [{self.reference}]"
 
 
-class Shaping(ABC):
+class Shaping(Component, ABC):
     """A conversion of a stream of bonuses F into shaping rewards F', with explicit state.
 
     Subclasses are frozen dataclasses: configuration only. ``init`` makes the state, ``step`` and ``rollout`` are

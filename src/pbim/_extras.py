@@ -1,0 +1,38 @@
+"""Optional packages: which extra brings each, said in one sentence where one is missing."""
+
+from importlib.util import find_spec
+
+from pbim.errors import MissingExtraError
+
+EXTRAS = {
+    "gymnasium": "gymnasium",
+    "imageio_ffmpeg": "video",
+    "jax": "jax",
+    "matplotlib": "plot",
+    "minigrid": "envs",
+    "optax": "jax",
+    "polars": "results",
+    "ray": "ray",
+    "safetensors": "jax",
+    "scipy": "report",
+    "stable_baselines3": "sb3",
+    "torch": "torch",
+}
+"""The extra of pbim that brings a package."""
+
+
+def require(who: str, *packages: str) -> None:
+    """Raise :class:`pbim.errors.MissingExtraError` for the first of ``packages`` that is not installed.
+
+    Args:
+        who: The part of pbim that needs them, as a user writes it, such as ``pbim.RND``.
+        packages: Import names, each a key of ``EXTRAS``.
+
+    >>> require("pbim.shaping")
+
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingExtraError(
+                f"{who} needs {package}, which is not installed: pip install 'pbim[{EXTRAS[package]}]'", name=package
+            )
