@@ -35,7 +35,7 @@ from pbim.report.evidence import SEED, Evidence, gather
 from pbim.report.markup import NOTHING, number, plural, span
 from pbim.report.tables import PAPER
 from pbim.report.verdict_table import MARKS, needed, ours, paper
-from pbim.results import Run
+from pbim.results import PlannedCell, Run
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -68,7 +68,7 @@ def verdicts(study: str) -> str:
     rows = [
         [
             f"{MARKS[verdict.verdict][0]} {verdict.word}",
-            str(verdict.claim["statement"]),
+            verdict.claim.statement,
             paper(verdict),
             ours(verdict),
             " and ".join(map(str, verdict.n)),
@@ -82,37 +82,37 @@ def verdicts(study: str) -> str:
 def cells(study: str, group: str, *names: str) -> str:
     """Return cells over their seeds: the mean with its interval, and how many have the figure where not all do."""
     evidence = evidence_of(study)
-    printed = {row["cell"]: row for row in (evidence.study.get("paper") or {}).get("rows", [])}
+    printed = {} if evidence.study.paper is None else {row.cell: row for row in evidence.study.paper.rows}
     theirs = {mine: column for column, mine in PAPER.items() if printed}
     head = ["cell", "seeds"]
     for name in names:
         head += [f"{evidence.statistics[name].label}, paper"] * (name in theirs) + [evidence.statistics[name].label]
     rows = []
     some = group.split(",") if "," in group else []
-    if missing := set(some) - {cell["name"] for cell, _ in evidence.cells()}:
+    if missing := set(some) - {cell.name for cell, _ in evidence.cells()}:
         raise SystemExit(f"{study} has no cell {', '.join(sorted(missing))}")
     for cell, runs in evidence.cells(None if some or group == "-" else group):
-        if some and cell["name"] not in some:
+        if some and cell.name not in some:
             continue
-        row = [cell["label"] if group != "-" else _full(evidence, cell), str(sum(seen.done for seen in runs))]
+        row = [cell.label if group != "-" else _full(evidence, cell), str(sum(entry.done for entry in runs))]
         for name in names:
             if name in theirs:
-                row.append(number(printed.get(cell["name"], {}).get(theirs[name])))
-            row.append(mean(study, cell["name"], name))
+                row.append(number(getattr(printed.get(cell.name), theirs[name], None)))
+            row.append(mean(study, cell.name, name))
         rows.append(row)
     return table(head, rows)
 
 
-def _full(evidence: Evidence, cell: dict[str, str]) -> str:
-    labels = {group["name"]: group["label"] for group in evidence.groups}
-    return ", ".join(filter(None, (cell["label"], labels.get(cell["group"], ""))))
+def _full(evidence: Evidence, cell: PlannedCell) -> str:
+    labels = {group.name: group.label for group in evidence.groups}
+    return ", ".join(filter(None, (cell.label, labels.get(cell.group, ""))))
 
 
 def _values(study: str, cell: str, name: str) -> np.ndarray:
-    runs = [seen for seen in evidence_of(study).runs if seen.run.cell == cell]
+    runs = [entry for entry in evidence_of(study).runs if entry.run.cell == cell]
     if not runs:
         raise SystemExit(f"{study} has no cell {cell}")
-    return np.array([seen.figures[name] for seen in runs if seen.done], np.float64)
+    return np.array([entry.figures[name] for entry in runs if entry.done], np.float64)
 
 
 def mean(study: str, cell: str, name: str) -> str:
@@ -150,7 +150,7 @@ def overview() -> str:
     rows = []
     for study in published():
         found = evidence_of(study)
-        whose = "our own" if all(verdict.claim["paper"] is None for verdict in found.verdicts) else "the paper's"
+        whose = "our own" if all(verdict.claim.paper is None for verdict in found.verdicts) else "the paper's"
         whose += ", other readings" if study.endswith("-sensitivity") else ""
         rows.append([f"`{study}`", whose, *(str(count) for _, _, count in found.tally)])
     order = ("the paper's", "the paper's, other readings", "our own")
@@ -163,7 +163,7 @@ def effort() -> str:
     rows = []
     for study in published():
         runs = _ended(study)
-        commits = sorted({str(run.status["commit"])[:7] for run in runs if run.status["commit"]})
+        commits = sorted({run.status.commit[:7] for run in runs if run.status.commit})
         rows.append([f"`{study}`", *_spent(runs, evidence_of(study).planned), ", ".join(commits)])
     rows.append(["all", *_spent(_ended(*published())), ""])
     return table(["study", "runs finished", "failed", "steps", "wall hours", "commit"], rows)
@@ -177,7 +177,7 @@ def spent() -> str:
 
 def _ended(*studies: str) -> Collection[Run]:
     """Return every run that finished or failed, once."""
-    runs = (seen.run for study in studies for seen in evidence_of(study).runs)
+    runs = (entry.run for study in studies for entry in evidence_of(study).runs)
     return {run.key: run for run in runs if run.state in ("done", "failed")}.values()
 
 
@@ -185,7 +185,7 @@ def _spent(runs: Collection[Run], planned: int | None = None) -> list[str]:
     """Return runs finished, failed, steps, and the hours in which any of them was at work."""
     failed = sum(run.state == "failed" for run in runs)
     done = f"{len(runs) - failed:,}" + (f" of {planned:,}" if planned else "")
-    steps = sum(float(run.status["steps"] or 0) for run in runs)
+    steps = sum(float(run.status.steps or 0) for run in runs)
     wall, until = 0.0, -math.inf
     for start, end in sorted(map(_span, runs)):
         wall += max(0.0, end - max(start, until))
@@ -194,9 +194,10 @@ def _spent(runs: Collection[Run], planned: int | None = None) -> list[str]:
 
 
 def _span(run: Run) -> tuple[float, float]:
-    """Return when a run began and ended; runs that learnt side by side in one program have its seconds in shares."""
-    end = datetime.fromisoformat(run.status["finished"]).timestamp()
-    return end - float(run.status["seconds"] or 0) * run.config.get("lanes", 1), end
+    """Return when a run began and ended; runs that train side by side in one program have its seconds in shares."""
+    end = datetime.fromisoformat(str(run.status.finished)).timestamp()
+    lanes = {**run.config["defaults"], **run.config["learner"]}.get("lanes", 1)
+    return end - float(run.status.seconds or 0) * lanes, end
 
 
 WHAT: dict[str, Callable[..., str]] = {

@@ -11,7 +11,7 @@ from matplotlib.ticker import NullLocator
 
 from pbim._files import replacing
 from pbim.report.curves import band, coarser
-from pbim.report.evidence import Evidence, Seen
+from pbim.report.evidence import Evidence, RunEvidence
 from pbim.report.figures import COLOURS, STYLE
 
 Gather = Callable[[str], Evidence]
@@ -34,12 +34,12 @@ def draw_all(gather: Gather, folder: Path) -> list[Path]:
     return files
 
 
-def cells_of(evidence: Evidence, group: str) -> dict[str, tuple[str, list[Seen]]]:
+def cells_of(evidence: Evidence, group: str) -> dict[str, tuple[str, list[RunEvidence]]]:
     """Return label and finished runs of every cell of a group, by scheme."""
     return {
-        cell["scheme"]: (cell["label"], [seen for seen in runs if seen.done])
+        cell.scheme: (cell.label, [entry for entry in runs if entry.done])
         for cell, runs in evidence.cells(group)
-        if any(seen.done for seen in runs)
+        if any(entry.done for entry in runs)
     }
 
 
@@ -56,7 +56,7 @@ def conversions(evidence: Evidence) -> Figure:
     curves.set_title("DoorKey-8x8, alpha .025, gamma .995: mean and 95% interval", loc="left", fontsize=9)
     curves.legend(fontsize=7)
     strip(dots, found.values(), final("final_length"))
-    dots.set(xlabel="episode length over the last 10% of frames, one dot a seed")
+    dots.set(xlabel="episode length over the last 10% of frames, one dot per seed")
     lengths(dots, "x")
     return figure
 
@@ -74,7 +74,7 @@ def mechanism(evidence: Evidence) -> Figure:
             name, runs = found[scheme]
             if scheme not in ("none", "im"):
                 line(row[0], evidence, name, runs, "settled_truncated", colour)
-                length, paid = (np.concatenate([seen.curves[metric] for seen in runs]) for metric in ENDS)
+                length, paid = (np.concatenate([entry.curves[metric] for entry in runs]) for metric in ENDS)
                 row[2].plot(length, 1 + paid, ".", color=colour, markersize=2, alpha=0.5, rasterized=True)
             line(row[1], evidence, name, runs, "end_error", colour)
         row[0].set(ylabel="F' at a truncated episode's last step")
@@ -117,16 +117,16 @@ def ablation(evidence: Evidence) -> Figure:
     return figure
 
 
-def final(statistic: str) -> Callable[[Seen], float]:
+def final(statistic: str) -> Callable[[RunEvidence], float]:
     """Return what reads a figure of a run."""
-    return lambda seen: seen.figures[statistic]
+    return lambda entry: entry.figures[statistic]
 
 
-def over_training(metric: str) -> Callable[[Seen], float]:
+def over_training(metric: str) -> Callable[[RunEvidence], float]:
     """Return what averages a run's curve over the bins that have a value; NaN where none has."""
 
-    def mean(seen: Seen) -> float:
-        values = seen.curves[metric][np.isfinite(seen.curves[metric])]
+    def mean(entry: RunEvidence) -> float:
+        values = entry.curves[metric][np.isfinite(entry.curves[metric])]
         return float(values.mean()) if len(values) else np.nan
 
     return mean
@@ -151,10 +151,10 @@ def lengths(ax: Axes, which: str) -> None:
     axis.set_ticks([30, 50, 100, 200, 400, 640], ["30", "50", "100", "200", "400", "640"])
 
 
-def line(ax: Axes, evidence: Evidence, label: str, runs: list[Seen], metric: str, colour: str) -> None:
+def line(ax: Axes, evidence: Evidence, label: str, runs: list[RunEvidence], metric: str, colour: str) -> None:
     """Draw the mean over seeds of a curve with its 95% interval."""
     x = coarser(evidence.axis.middles[None], POINTS)[0] / 1e6
-    middle, half = band(coarser(np.array([seen.curves[metric] for seen in runs]), POINTS))
+    middle, half = band(coarser(np.array([entry.curves[metric] for entry in runs]), POINTS))
     ax.plot(x, middle, color=colour, linewidth=1.4, label=f"{label} (n = {len(runs)})")
     ax.fill_between(x, middle - half, middle + half, color=colour, alpha=0.18, linewidth=0)
 
@@ -164,11 +164,11 @@ def spread(count: int) -> np.ndarray:
     return np.linspace(-0.22, 0.22, count) if count > 1 else np.zeros(count)
 
 
-def strip(ax: Axes, cells: Iterable[tuple[str, list[Seen]]], value: Callable[[Seen], float]) -> None:
+def strip(ax: Axes, cells: Iterable[tuple[str, list[RunEvidence]]], value: Callable[[RunEvidence], float]) -> None:
     """Draw one row a cell: a dot a seed, and the mean."""
     cells = list(cells)[::-1]
     for row, (_, runs) in enumerate(cells):
-        values = np.array([value(seen) for seen in runs])
+        values = np.array([value(entry) for entry in runs])
         ax.plot(values, row + spread(len(values)), ".", color=COLOURS[0], alpha=0.6, markersize=4)
         ax.plot([values.mean()] * 2, [row - 0.35, row + 0.35], color=COLOURS[1], linewidth=1.6)
     ax.set_yticks(range(len(cells)), [label for label, _ in cells], fontsize=7)

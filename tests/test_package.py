@@ -34,7 +34,7 @@ def test_every_public_name_exists_and_is_listed():
     for name in pbim.__all__:
         assert getattr(pbim, name) is not None
     assert set(dir(pbim)) == set(pbim.__all__)
-    with pytest.raises(AttributeError, match="attribute .?PBIN"):
+    with pytest.raises(AttributeError, match=r"attribute .?PBIN"):
         pbim.PBIN  # noqa: B018
 
 

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import math
 import re
 import shutil
 from pathlib import Path
@@ -10,8 +9,9 @@ from pathlib import Path
 import polars
 import pytest
 
+from pbim.config import key_of
 from pbim.report.evidence import gather
-from pbim.results import Run, key_of
+from pbim.results import Run, Status
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,10 +68,10 @@ def test_every_row_is_of_a_planned_run_and_names_its_configuration_and_commit(st
 def test_exact_conversions_cancelled_in_every_published_run_but_where_pbim_overflowed(study):
     evidence = gather(ROOT / "docs/results" / study)
     for cell, runs in evidence.cells():
-        for seen in runs:
-            if seen.done and cell["exact"] and seen.certificate["episodes"]:
-                overflowed = study == "held-out" and cell["scheme"] == "pbim" and math.isinf(seen.certificate["worst"])
-                assert seen.certificate["ok"] or overflowed, (cell["name"], seen.run.seed, seen.certificate)
+        for entry in runs:
+            if entry.done and cell.exact and entry.certificate.episodes:
+                overflowed = study == "held-out" and cell.scheme == "pbim" and entry.certificate.overflowed
+                assert entry.certificate.ok or overflowed, (cell.name, entry.run.seed, entry.certificate)
 
 
 def test_published_files_name_no_folder_of_the_machine_that_made_them():
@@ -82,8 +82,8 @@ def test_published_files_name_no_folder_of_the_machine_that_made_them():
 
 def test_hours_in_which_nothing_ran_and_runs_side_by_side_count_once(pages):
     def run(key, end, seconds, **config):
-        status = {"state": "done", "finished": f"2026-01-01T{end}+00:00", "seconds": seconds, "steps": 1_000_000}
-        return Run(key=key, folder=Path(), config=config, status=status)
+        status = Status(state="done", finished=f"2026-01-01T{end}+00:00", seconds=seconds, steps=1_000_000)
+        return Run(key=key, folder=Path(), config={"learner": config, "defaults": {}}, status=status)
 
     lanes = [run(f"lane {lane}", "02:00:00", 360.0, lanes=5) for lane in range(5)]  # one program, from 1:30 to 2:00
     alone = [

@@ -11,6 +11,7 @@ EXTRAS = {
     "matplotlib": "plot",
     "minigrid": "envs",
     "optax": "jax",
+    "msgspec": "results",
     "polars": "results",
     "ray": "ray",
     "safetensors": "jax",

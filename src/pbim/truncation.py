@@ -63,10 +63,10 @@ def ends(truncation: Truncation, terminated: MaskT, truncated: MaskT) -> Ends[Ma
     (array([ True, False,  True]), array([False,  True, False]))
 
     """
-    t, cut = terminated, truncated & ~terminated  # type: ignore[operator]
-    never = t & ~t  # type: ignore[operator]
+    t, goes_on = terminated, ~terminated  # type: ignore[operator]
+    never, either = t & goes_on, t | truncated  # type: ignore[operator]
     if truncation == "settle":
-        return Ends(settled=t | cut, left_open=never, over=t | cut, stops=t | cut)
+        return Ends(settled=either, left_open=never, over=either, stops=either)
     if truncation == "bootstrap":
-        return Ends(settled=t, left_open=cut, over=t | cut, stops=t)
+        return Ends(settled=t, left_open=truncated & goes_on, over=either, stops=t)
     return Ends(settled=t, left_open=never, over=t, stops=t)

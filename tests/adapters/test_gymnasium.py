@@ -1,6 +1,7 @@
 """What the Gymnasium adapter promises beyond equal rewards: statistics, abandoned episodes, saving, bad input."""
 
 import copy
+import importlib
 import subprocess
 import sys
 import warnings
@@ -388,7 +389,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "bonus of uneven lists": (lambda: _stepped(ScriptedEnv(), intrinsic=lambda _: [[1], [1, 2]]), "cannot read"),
     "bonus of NaN": (
         lambda: _stepped(SyncVectorEnv(makers()), intrinsic=lambda _: np.array([0, np.nan, 0])),
-        "received nan for environment 1",
+        r"bonus must be finite, received nan at index \(1,\)",
     ),
     "not a bonus": (lambda: _stepped(ScriptedEnv(), intrinsic=3), "intrinsic must be a callable"),
     "a bonus's class": (lambda: pbim.wrap(ScriptedEnv(), EpisodicCount, PLAIN), r"received the class EpisodicCount"),
@@ -401,7 +402,10 @@ BAD: dict[str, tuple[Any, str]] = {
         lambda: _stepped(ScriptedEnv(), shaping=pbim.shaping.ExpressedAdvice(gamma=0.9, num_cells=4)),
         "call its step in your own loop",
     ),
-    "an unknown truncation": (lambda: _stepped(ScriptedEnv(), truncation="ignore"), "choose what your learner does"),
+    "an unknown truncation": (
+        lambda: _stepped(ScriptedEnv(), truncation="ignore"),
+        "one of settle, bootstrap, continue",
+    ),
     "no reset": (lambda: pbim.wrap(ScriptedEnv(), bonus, PLAIN).step(0), r"call reset\(\) first"),
     "no autoreset mode": (lambda: _stepped(_Unmarked()), "autoreset_mode"),
     "no final observation": (lambda: _stepped(_Silent()), "final_obs"),
@@ -427,3 +431,11 @@ def test_importing_pbim_loads_no_framework() -> None:
     code = f"import pbim, pbim.adapters, sys; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("adapter", "package"), [("gymnasium", "gymnasium"), ("sb3", "stable_baselines3")])
+def test_a_missing_framework_is_one_sentence(adapter: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pbim._extras.find_spec", lambda name: None if name == package else True)
+    monkeypatch.delitem(sys.modules, f"pbim.adapters.{adapter}", raising=False)
+    with pytest.raises(pbim.MissingExtraError, match=rf"pbim.adapters.{adapter} needs {package}.*pip install 'pbim\["):
+        importlib.import_module(f"pbim.adapters.{adapter}")

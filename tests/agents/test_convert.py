@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pbim
-from pbim.agents._convert import convert
+from pbim.agents._convert import convert, ledger_ends
 from pbim.agents.ppo import PPO
 from pbim.envs import DoorKey
 
@@ -18,7 +18,7 @@ def shaped_by(normalize, rollouts):
     state = config.shaping.init(2, like=jnp.zeros(0))
     found = []
     for bonus, ended in rollouts:
-        state, shaped = convert(config, state, bonus, ended, jnp.zeros_like(ended))
+        state, shaped = convert(config, state, bonus, ledger_ends(config, ended, jnp.zeros_like(ended)))
         found.append(shaped)
     return found
 

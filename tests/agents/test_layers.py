@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pbim.agents import _layers as layers
-from pbim.agents._layers import Layer
-from pbim.agents._memory import Cell, gru_step, lstm_step
+from pbim.agents._layers import LayerParams
+from pbim.agents._memory import RecurrentCell, gru_step, lstm_step
 from pbim.agents._networks import Network, num_parameters
 
 
@@ -60,7 +60,7 @@ def test_images_of_bytes_travel_as_words():
 
 def test_equal_maxima_pass_the_gradient_once():
     """Four equal windows: one of them gets the gradient, as in PyTorch, not all four."""
-    layer = Layer(random(2, 4), jnp.ones(2))
+    layer = LayerParams(random(2, 4), jnp.ones(2))
     image = jnp.ones((1, 3, 3, 1))
 
     def total(layer):
@@ -73,7 +73,7 @@ def test_equal_maxima_pass_the_gradient_once():
 
 def test_lstm_cell_equals_pytorch():
     theirs = torch.nn.LSTMCell(5, 4)
-    cell = Cell(
+    cell = RecurrentCell(
         jnp.concatenate([theirs.weight_ih.detach().numpy(), theirs.weight_hh.detach().numpy()], axis=1),
         jnp.stack([theirs.bias_ih.detach().numpy(), theirs.bias_hh.detach().numpy()]),
     )
@@ -85,7 +85,7 @@ def test_lstm_cell_equals_pytorch():
 
 def test_gru_cell_equals_pytorch():
     theirs = torch.nn.GRUCell(5, 4)
-    cell = Cell(
+    cell = RecurrentCell(
         jnp.concatenate([theirs.weight_ih.detach().numpy(), theirs.weight_hh.detach().numpy()], axis=1),
         jnp.stack([theirs.bias_ih.detach().numpy(), theirs.bias_hh.detach().numpy()]),
     )

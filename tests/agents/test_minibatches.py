@@ -44,7 +44,7 @@ def test_memories_are_refreshed_where_the_epoch_passed(recurrence, shifted):
     order, _ = cuts.draw(jax.random.key(0), flag)
     passed = cuts.recurrence - cuts.shift if shifted else cuts.shift
     new = 100.0 + jax.vmap(lambda row: cuts.frames(row, flag)[0] + passed * cuts.num_envs)(order)[:, None, :]
-    got = cuts.refreshed(order, new, cuts.starts(memories, jnp.asarray(False)), flag)
+    got = cuts.refresh(order, new, cuts.starts(memories, jnp.asarray(False)), flag)
     next_start = np.asarray(cuts.frames(jnp.arange(cuts.sequences), ~flag)[0])
     expected = 100.0 + next_start
     if shifted:

@@ -147,7 +147,9 @@ def test_seeds_are_a_vmap():
         {"memory": "none", "recurrence": 1},
         {"critics": "separate", "truncation": "bootstrap"},
         {"epochs": 3, "normalize_advantages": True, "learning_rate_schedule": "linear", "init_scheme": "orthogonal"},
-        {"settle_truncated": False},
+        {"settlement": "termination"},
+        {"truncation": "bootstrap"},
+        {"truncation": "continue"},
         {"critics": "separate", "shaping": pbim.Raw(), "correction": Adops(rise_frames=100)},
     ],
 )

@@ -11,8 +11,7 @@ import pytest
 import pbim
 from pbim.agents import q_learning
 from pbim.agents.q_learning import CHUNK, QLearning, draw, train
-from pbim.envs import CliffWalk, DoorKey
-from pbim.envs.toy_text import river_swim
+from pbim.envs import CliffWalk, DoorKey, RiverSwim
 from pbim.errors import InputError
 from pbim.intrinsic import ICM, RND, EpisodicCount, one_hot
 
@@ -182,7 +181,7 @@ def test_only_the_record_knows_where_a_window_of_an_endless_task_ends():
     def run(windows, width, truncation="continue"):
         conversion = pbim.GRM(gamma=0.9, delay=4)
         config = QLearning(
-            env=river_swim(width),
+            env=RiverSwim(max_steps=width),
             episodes=windows,
             gamma=0.9,
             intrinsic=EpisodicCount(alpha=1.0),
@@ -194,7 +193,7 @@ def test_only_the_record_knows_where_a_window_of_an_endless_task_ends():
         )
         return train(config, jax.random.split(jax.random.key(0), 2))
 
-    many, one, cut = run(20, 7), run(1, 140), run(20, 7, "end")
+    many, one, cut = run(20, 7), run(1, 140), run(20, 7, "settle")
     np.testing.assert_array_equal(many.q, one.q)
     np.testing.assert_allclose(many.returns.sum(axis=1), one.returns[:, 0], rtol=1e-5)
     assert (many.lengths == 7).all()
@@ -203,18 +202,18 @@ def test_only_the_record_knows_where_a_window_of_an_endless_task_ends():
 
 
 def test_an_endless_task_leaves_pbim_unsettled():
-    common = {"env": river_swim(50), "episodes": 40, "gamma": 0.9, "intrinsic": EpisodicCount(alpha=1.0)}
+    common = {"env": RiverSwim(max_steps=50), "episodes": 40, "gamma": 0.9, "intrinsic": EpisodicCount(alpha=1.0)}
     keys = jax.random.split(jax.random.key(0), 2)
     plain = train(QLearning(**common, shaping=pbim.Raw(), truncation="continue"), keys)
     unsettled = pbim.PBIM(gamma=0.9, normalize=False)  # owes more than float32 holds: 0.9^-2000
     never = train(QLearning(**common, shaping=unsettled, truncation="continue"), keys)
     np.testing.assert_array_equal(never.q, plain.q)
-    settled = train(QLearning(**common, shaping=unsettled, truncation="end"), keys)
+    settled = train(QLearning(**common, shaping=unsettled, truncation="settle"), keys)
     assert not np.array_equal(settled.q, plain.q)
 
 
 def test_an_overflow_in_a_compiled_run_shows_in_its_residual():
-    common = {"env": river_swim(2000), "episodes": 2, "gamma": 0.9, "intrinsic": EpisodicCount(alpha=1.0)}
+    common = {"env": RiverSwim(max_steps=2000), "episodes": 2, "gamma": 0.9, "intrinsic": EpisodicCount(alpha=1.0)}
     keys = jax.random.split(jax.random.key(0), 2)
     assert np.isinf(train(QLearning(**common, shaping=pbim.PBIM(gamma=0.9)), keys).residual).all()
     bounded = train(QLearning(**common, shaping=pbim.Bounded(gamma=0.9, limit=1)), keys)

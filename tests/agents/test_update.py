@@ -33,18 +33,18 @@ def test_adops_on_a_batch_worked_by_hand():
     Step 1: Q_E = 1 >= V_E = 0.5, Q_I = -2, gap = 1.5 - -1 = 2.5: raised by it, F' = 0.5.
     Step 2: Q_E = 1 >= V_E = 0.5, Q_I = 1, gap = 0.5 - 2 < 0: left alone, F' = 1.
     """
-    seen = jnp.array([[0], [10], [20]])
-    arguments = {"gamma": 0.5, "seen": seen}
-    full = Adops(epsilon=0.125).corrected(BONUS, REWARD, VALUE, NEXT, **arguments)
+    frames = jnp.array([[0], [10], [20]])
+    arguments = {"gamma": 0.5, "frames": frames}
+    full = Adops(epsilon=0.125).correct(BONUS, REWARD, VALUE, NEXT, **arguments)
     np.testing.assert_allclose(full, column(0.125, 0.5, 1))
-    rising = Adops(epsilon=0.125, rise_frames=20).corrected(BONUS, REWARD, VALUE, NEXT, **arguments)
+    rising = Adops(epsilon=0.125, rise_frames=20).correct(BONUS, REWARD, VALUE, NEXT, **arguments)
     np.testing.assert_allclose(rising, column(3, -2 + 0.5 * 2.5, 1))
 
     config = ppo.PPO(**TWO, gamma=0.5, gae_lambda=0, correction=Adops(epsilon=0.125))
     ended = jnp.array([[False], [True], [False]])
     none = jnp.zeros((3, 4, 1))
     steps = Steps(none, none, ended, none, none, ended * 0, REWARD, ended, ended, BONUS, None, None)
-    batch = _update._batch(config, steps, full, VALUE, NEXT)
+    batch = _update._batch(config, steps, full, VALUE, NEXT, ended)
     np.testing.assert_allclose(batch.advantage, column(-0.125, 0, 1.5))  # worse stays worse, better stays better
     np.testing.assert_allclose(batch.target[1], column(0.625, 0.5, 1))  # F' + gamma V_I(s')
 
@@ -106,7 +106,7 @@ def test_the_reward_scale_multiplies_both_streams():
         plain = ppo.PPO(**(TWO | {"critics": critics}), gamma=0.5)
         tenfold = replace(plain, reward_scale=10.0)
         batches = [
-            _update._batch(config, steps, BONUS, scale * VALUE, scale * NEXT)
+            _update._batch(config, steps, BONUS, scale * VALUE, scale * NEXT, ended)
             for config, scale in ((plain, 1), (tenfold, 10))
         ]
         np.testing.assert_allclose(10 * batches[0].advantage, batches[1].advantage, rtol=1e-6)

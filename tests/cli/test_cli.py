@@ -25,7 +25,6 @@ def test_python_dash_m_is_the_same_command():
     [
         [],
         ["--help"],
-        ["bench", "--help"],
         ["list", "--help"],
         ["verify", "--help"],
         ["procrastination", "--help"],
@@ -37,29 +36,28 @@ def test_python_dash_m_is_the_same_command():
     ],
 )
 def test_help_teaches(arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 0
+    assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "Example: pbim" in shown
     assert "usage: pbim" in shown
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "words"),
     [
-        (["bench", "shapin"], "pbim: what must be one of"),
-        (["bench", "shaping", "--jsn"], "pbim: Unrecognized options: --jsn: did you mean --json?"),
-        (["nothing"], "pbim: Unrecognized options: nothing: see pbim --help"),
-        (["bench"], "pbim: Missing from pbim bench: WHAT"),
+        (["list", "--jsn"], ["Unrecognized options: --jsn", "--json"]),
+        (["nothing"], ["nothing"]),
+        (["report"], ["folder"]),
+        (["train", "DoorKey-5x5", "--num-env", "2"], ["--num-env", "--num-envs"]),
+        (["train", "DoorKey-5x5", "--shaping"], ["--shaping must be followed by a name"]),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(arguments, sentence, capsys):
+def test_bad_input_is_said_by_what_was_typed_and_exit_code_2(arguments, words, capsys):
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(sentence)
-    assert captured.err.count("\n") == 1
+    assert all(word.lower() in captured.err.lower() for word in words)
+    assert "Traceback" not in captured.err
 
 
 def test_list_names_every_conversion_and_its_guarantee(capsys):
@@ -78,25 +76,7 @@ def test_list_names_studies_environments_and_bonuses(capsys):
     found = json.loads(capsys.readouterr().out)
     assert {"cliff", "doorkey", "doorkey-conversions"} <= {row["name"] for row in found["studies"]}
     assert {"CliffWalk", "DoorKey-8x8"} <= {row["name"] for row in found["environments"]}
-    assert {"EpisodicCount", "RND", "ICM"} <= {row["name"] for row in found["bonuses"]}
+    names = {row["name"] for row in found["bonuses"]}
+    eleven = "count lifetime-count action-recency pseudo-count rnd icm ride noveld e3b disagreement empowerment"
+    assert set(eleven.split()) <= names
     assert all(row["pays"] for row in found["bonuses"])
-
-
-def test_bench_shaping_prints_one_json_object_as_its_last_line(capsys):
-    assert main(["bench", "shaping", "--json", "--quick"]) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert set(result) == {"ratio", "ns_per_transition", "cases"}
-    ratios = {case["case"]: case["ratio"] for case in result["cases"]}
-    assert ratios["plain Python"] == 1
-    assert result["ratio"] == min(ratios["PBIM, NumPy"], ratios["PBIM, JAX"])
-
-
-def test_the_baseline_of_the_benchmark_is_equation_30():
-    import numpy as np
-    from benchmarks.shaping import plain_python
-
-    rng = np.random.default_rng(0)
-    bonus, ended = rng.random((40, 5)), rng.random((40, 5)) < 0.1
-    shaping = pbim.PBIM(gamma=0.9, normalize=False)
-    plain = plain_python(bonus.tolist(), ended.tolist(), 0.9)
-    np.testing.assert_allclose(plain, shaping.rollout(shaping.init(5), bonus, ended)[1])

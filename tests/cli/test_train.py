@@ -9,33 +9,39 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbim.agents._correct import Adops
-from pbim.cli.train import CHECKPOINT, METRICS, Train, config_of
+from pbim.cli.train import RECOMMENDED, Train
 from pbim.cli.watch import Watch
 from pbim.errors import InputError
 from pbim.training import checkpoint
+from pbim.training.run import CHECKPOINT, METRICS
 
-QUICK = Train(
-    env="CliffWalk",
-    intrinsic="count",
-    shaping="geometric",
-    num_envs=2,
-    num_steps=8,
-    minibatch_size=8,
-    frames=64,
-    chunk=1,
-    checkpoint_every=2,
-    evaluate_every=0,
-)
+QUICK = {
+    "--intrinsic": "count",
+    "--shaping": "geometric",
+    "--num-envs": 2,
+    "--num-steps": 8,
+    "--minibatch-size": 8,
+    "--chunk": 1,
+    "--checkpoint-every": 2,
+    "--evaluate-every": 0,
+    "--frames": 64,
+}
+
+
+def quick(*words, env="CliffWalk", **changes):
+    """A small run; ``changes`` are options, None leaves one out."""
+    options = QUICK | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    pairs = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
+    return Train.parse([env, *pairs, *words])
 
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch):
-    monkeypatch.setattr("pbim.cli.train._keep_compiled", lambda: None)
+    monkeypatch.setattr("pbim.training.compiled.keep_compiled", lambda: None)
 
 
 def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
-    code = "import jax; from pbim.cli import train; train._keep_compiled(); "
+    code = "import jax; from pbim.training.compiled import keep_compiled; keep_compiled(); "
     code += "print(jax.config.jax_compilation_cache_dir)"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
@@ -48,12 +54,12 @@ def weights(folder):
 
 
 def test_stopped_and_resumed_is_bit_identical(tmp_path, capsys):
-    whole, parts = replace(QUICK, out=tmp_path / "whole"), replace(QUICK, out=tmp_path / "parts", frames=32)
+    whole, parts = quick(out=tmp_path / "whole"), quick(out=tmp_path / "parts", frames=32)
     assert whole.run() == 0
     assert parts.run() == 0
     with (parts.out / METRICS).open("a") as file:
         file.write('{"frames": 48}\n{"fram')  # what a killed run leaves after its last checkpoint
-    assert replace(parts, frames=64, resume=True, json=True).run() == 0
+    assert quick("--resume", "--json", out=parts.out).run() == 0
     assert weights(whole.out) == weights(parts.out)
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     rows = [json.loads(line) for line in (parts.out / METRICS).read_text().splitlines()]
@@ -64,7 +70,7 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path, capsys):
 
 
 def test_evaluation_is_written_and_does_not_touch_training(tmp_path):
-    plain, watched = (replace(QUICK, out=tmp_path / name) for name in ("plain", "watched"))
+    plain, watched = (quick(out=tmp_path / name) for name in ("plain", "watched"))
     watched = replace(watched, evaluate_every=3, evaluation_episodes=2)
     assert plain.run() == watched.run() == 0
     assert weights(plain.out) == weights(watched.out)
@@ -80,10 +86,43 @@ def test_evaluation_is_written_and_does_not_touch_training(tmp_path):
 
 
 def test_adops_and_adopes_come_with_two_critics():
-    adops, adopes = (config_of(replace(QUICK, shaping=name, decay_steps=99)) for name in ("adops", "adopes"))
+    adops, adopes = quick(shaping="adops").learner, quick(shaping="adopes", rise_frames=99).learner
     assert adops.critics == adopes.critics == "separate"
-    assert (adops.correction, adopes.correction) == (Adops(), Adops(rise_frames=99))
-    assert config_of(QUICK).correction is None
+    assert (adops.correction.rise_frames, adopes.correction.rise_frames) == (0, 99)
+    assert quick().learner.correction is None
+
+
+def test_a_bonus_without_a_conversion_gets_the_recommended_one():
+    assert quick(shaping=None).learner.shaping.kind == RECOMMENDED
+    assert quick(shaping=None, intrinsic=None).learner.shaping.kind == "none"
+
+
+def test_options_are_the_fields_of_the_components():
+    learner = quick("--no-normalize", rate=0.3, gamma=0.9, alpha=0.5).learner
+    assert (learner.shaping.rate, learner.shaping.gamma, learner.shaping.normalize) == (0.3, 0.9, False)
+    assert (learner.gamma, learner.intrinsic_scale) == (0.9, 0.5)
+    rnd = quick(intrinsic="rnd", features=16, **{"intrinsic.learning_rate": 0.01}).learner
+    assert (rnd.intrinsic.features, rnd.intrinsic.learning_rate, rnd.learning_rate) == (16, 0.01, 1e-3)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "count",
+        "lifetime-count",
+        "action-recency",
+        "pseudo-count",
+        "rnd",
+        "icm",
+        "ride",
+        "noveld",
+        "e3b",
+        "disagreement",
+        "empowerment",
+    ],
+)
+def test_every_bonus_trains(kind, tmp_path):
+    assert quick(intrinsic=kind, frames=32, out=tmp_path).run() == 0
 
 
 def test_control_c_while_a_chunk_is_computed_keeps_that_chunk(tmp_path, monkeypatch):
@@ -96,7 +135,7 @@ def test_control_c_while_a_chunk_is_computed_keeps_that_chunk(tmp_path, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr(jax, "device_get", interrupted)
-    stopped = replace(QUICK, out=tmp_path / "stopped")
+    stopped = quick(out=tmp_path / "stopped")
     assert stopped.run() == 130
     assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 16
     assert json.loads((stopped.out / METRICS).read_text())["frames"] == 16
@@ -114,7 +153,7 @@ def test_control_c_leaves_a_checkpoint(tmp_path, monkeypatch):
         return original(config, carry, updates)
 
     monkeypatch.setattr(ppo, "update_chunk", interrupted)
-    stopped = replace(QUICK, out=tmp_path / "stopped")
+    stopped = quick(out=tmp_path / "stopped")
     assert stopped.run() == 130
     assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 16
 
@@ -128,34 +167,33 @@ def test_control_c_leaves_a_checkpoint(tmp_path, monkeypatch):
         ({"minibatch_size": 12}, "minibatch_size must divide"),
         ({"recurrence": 5}, "recurrence must divide"),
         ({"intrinsic": "none"}, "no bonus to convert"),
-        ({"resume": True}, "has no checkpoint"),
+        ({"words": ["--resume"]}, "has no checkpoint"),
         ({"chunk": 0}, "chunk"),
         ({"evaluate_every": -1}, "evaluate_every"),
         ({"evaluation_episodes": 0}, "evaluation_episodes"),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path, changes, message):
-    arguments = replace(QUICK, out=tmp_path / "run", **changes)
     with pytest.raises(InputError, match=message) as caught:
-        arguments.run()
+        quick(*changes.pop("words", ()), out=tmp_path / "run", **changes).run()
     assert "\n" not in str(caught.value)
-    assert not arguments.out.exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_runs_are_not_overwritten_and_not_mixed(tmp_path):
-    first = replace(QUICK, out=tmp_path / "run", frames=16)
+    first = quick(out=tmp_path / "run", frames=16)
     assert first.run() == 0
     before = weights(first.out)
     with pytest.raises(InputError, match="already holds a run"):
         first.run()
-    with pytest.raises(InputError, match=r"alpha: 0\.025 there, 0\.5 here"):
-        replace(first, alpha=0.5, resume=True).run()
+    with pytest.raises(InputError, match=r"intrinsic_scale: 0\.025 there, 0\.5 here"):
+        quick("--resume", alpha=0.5, out=first.out).run()
     assert weights(first.out) == before
 
 
 def test_watch_writes_a_moving_picture(tmp_path, capsys):
     image = pytest.importorskip("PIL.Image")
-    trained = replace(QUICK, out=tmp_path / "run", frames=16)
+    trained = quick(out=tmp_path / "run", frames=16)
     assert trained.run() == 0
     assert Watch(folder=trained.out, out=tmp_path / "agent.gif", episodes=1).run() == 0
     with image.open(tmp_path / "agent.gif") as picture:

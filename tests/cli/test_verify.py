@@ -3,31 +3,42 @@
 import json
 
 import pytest
-import tyro
 
-from pbim.cli.verify import SHAPINGS, Procrastination, Verify, run, run_procrastination
+from pbim.cli import main
+from pbim.cli.verify import MISTAKES, convertible
 from pbim.verification.bonuses import BONUSES
 from pbim.verification.gallery import MDPS
 
 
 def pbim_verify(*arguments):
-    return run(tyro.cli(Verify, args=arguments))
+    return main(["verify", *arguments])
 
 
-def test_the_counterexample_is_told_in_plain_words(capsys):
+def test_the_counterexample_is_in_plain_words(capsys):
     assert pbim_verify("--env", "corridor", "--intrinsic", "count", "--shaping", "raw") == 1
     printed = capsys.readouterr().out
     assert "NOT PRESERVED" in printed
-    assert "After 2 steps, in cell 2, the task alone calls right best." in printed
-    assert "the start cell -right-> cell 1 -right-> cell 2" in printed
+    assert "At the very start, in the start cell, the task alone calls right best." in printed
+    assert "the start cell -right-> cell 1 -right-> cell 2 -right-> the goal" in printed
 
 
 @pytest.mark.parametrize(
-    "shaping", ["pbim", "pbim-no-norm", "grm", "geometric", "bounded", "mixture", "pbrs", "look-back", "none"]
+    ("shaping", "options"),
+    [
+        ("pbim", []),
+        ("pbim", ["--no-normalize"]),
+        ("grm", ["--delay", "2"]),
+        ("geometric", ["--rate", "0.3"]),
+        ("geometric", ["--shaping.rate", "3/10"]),
+        ("bounded", ["--shaping.limit", "1/50"]),
+        ("mixture", []),
+        ("pbrs", []),
+        ("look-back", []),
+        ("none", []),
+    ],
 )
-def test_exact_conversions_exit_with_0(shaping, capsys):
-    settings = ("--delay", "2", "--rate", "0.3", "--ledger-limit", "1/50", "--mean", "1/3")
-    assert pbim_verify("--shaping", shaping, *settings, "--exact") == 0
+def test_exact_conversions_exit_with_0(shaping, options, capsys):
+    assert pbim_verify("--shaping", shaping, *options, "--mean", "1/3", "--exact") == 0
     assert "exactly, in rational arithmetic" in capsys.readouterr().out
 
 
@@ -75,10 +86,11 @@ def test_bad_input_exits_with_2_and_one_sentence(arguments, words, capsys):
 def test_the_list_names_everything(capsys):
     assert pbim_verify("--list") == 0
     printed = capsys.readouterr().out
-    for name in (*MDPS, *BONUSES, *SHAPINGS):
+    names = {cls.kind for cls in convertible()} | set(MISTAKES)
+    for name in (*MDPS, *BONUSES, *names):
         assert f"  {name} " in printed
     assert pbim_verify("--list", "--json") == 0
-    assert set(json.loads(capsys.readouterr().out)["shaping"]) == set(SHAPINGS)
+    assert set(json.loads(capsys.readouterr().out)["shaping"]) == names
 
 
 def test_a_gamma_that_does_not_match_is_named(capsys):
@@ -104,7 +116,7 @@ def test_pictures_are_written(tmp_path, capsys):
 
 def test_procrastination(tmp_path, capsys):
     def command(*arguments):
-        return run_procrastination(tyro.cli(Procrastination, args=arguments))
+        return main(["procrastination", *arguments])
 
     assert command("--alpha", "0.005", "--gamma", "0.99") == 0
     assert "never pays" in capsys.readouterr().out

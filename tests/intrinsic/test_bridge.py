@@ -54,7 +54,7 @@ def test_update_reaches_the_module_and_reward_does_not():
 
 
 def test_object_without_the_interface_is_named():
-    with pytest.raises(TypeError, match="dict has no watch, compute"):
+    with pytest.raises(TypeError, match="received dict without watch, compute"):
         from_watch_compute_update({})
 
 

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from pbim.intrinsic import RND, Transition
+from pbim.intrinsic import RND, Spec, Transition
+from pbim.intrinsic._core import flat_arrays
 from pbim.intrinsic._distinct import distinct_rows
-from pbim.intrinsic._edge import flat_arrays
 
 RNG = np.random.default_rng(0)
 
@@ -21,7 +21,7 @@ def rollout(rows, distinct):
 def test_edge_with_repeats_does_what_the_pure_core_does(batch_size, proportion):
     bonus = RND(hidden=(8,), features=4, batch_size=batch_size, update_proportion=proportion)
     reward_fn, update_fn = jax.jit(bonus.reward_fn), jax.jit(bonus.update_fn)
-    state = bonus.init(jax.random.PRNGKey(0), rollout(400, 20))
+    state = bonus.init(jax.random.PRNGKey(0), Spec(example=rollout(400, 20)))
     for _ in range(4):
         step = rollout(400, 20)
         assert distinct_rows(step.next_obs) is not None

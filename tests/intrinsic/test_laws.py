@@ -19,6 +19,7 @@ from pbim.intrinsic import (
     NovelD,
     PseudoCount,
     RunningStdScaled,
+    Spec,
     Transition,
 )
 from pbim.intrinsic._networks import mlp
@@ -96,10 +97,9 @@ COMPILED = {
 @pytest.mark.parametrize("name", COMPILED)
 def test_core_scanned_and_vmapped_pays_what_the_edge_pays(name):
     bonus = COMPILED[name]()
-    num_keys = {"num_keys": 5} if name in ("RIDE", "NovelD") else {}
 
     def train(key, steps):
-        state = bonus.init(key, IMAGE[0], **num_keys)
+        state = bonus.init(key, Spec(example=IMAGE[0], num_actions=4, num_keys=5))
 
         def advance(state, step):
             return bonus.update_fn(state, step), bonus.reward_fn(state, step)
@@ -119,7 +119,7 @@ def test_e3b_is_the_inverse_of_this_episodes_ellipse():
     for step in IMAGE:
         paid = bonus.reward(step)
         phi = np.asarray(
-            mlp(bonus._memory.state.dynamics.models.params.encoder, bonus.encode(step.next_obs)), np.float64
+            mlp(bonus._shell.core.state.dynamics.models.params.encoder, bonus.encode(step.next_obs)), np.float64
         )
         expected = [row @ np.linalg.inv(ellipse) @ row for row, ellipse in zip(phi, ellipses, strict=True)]
         np.testing.assert_allclose(paid, expected, rtol=1e-2)
@@ -134,7 +134,7 @@ def test_ride_divides_the_distance_by_the_root_of_the_visits():
     down = np.zeros(4, bool)
     step = step._replace(terminated=down, truncated=down)
     first = bonus.reward(step)
-    encoder = bonus._memory.state.dynamics.models.params.encoder
+    encoder = bonus._shell.core.state.models.params.encoder
     moved = mlp(encoder, bonus.encode(step.next_obs)) - mlp(encoder, bonus.encode(step.obs))
     np.testing.assert_allclose(first, np.linalg.norm(moved, axis=1), rtol=1e-5)
     for visits in (2, 3):
@@ -148,7 +148,7 @@ def test_noveld_pays_the_gain_in_novelty_once_an_episode():
     down = np.zeros(4, bool)
     step = IMAGE[0]._replace(terminated=down, truncated=down)
     first = bonus.reward(step)
-    state = bonus._memory.state.rnd
+    state = bonus._shell.core.state
     there, here = (np.sqrt(4 * np.asarray(settings.error_fn(state, obs))) for obs in (step.next_obs, step.obs))
     np.testing.assert_allclose(first, np.maximum(there - 0.5 * here, 0), rtol=1e-5)
     assert (first > 0).any()
@@ -161,7 +161,7 @@ def test_noveld_pays_the_gain_in_novelty_once_an_episode():
 def test_disagreement_is_the_variance_over_the_members():
     bonus, step = Disagreement(num_actions=4, members=3, **SMALL), IMAGE[0]
     paid = bonus.reward(step)
-    state = bonus._memory.state
+    state = bonus._shell.core.state
     x = bonus.inputs(state.encoder, step)
     guesses = [mlp(jax.tree.map(lambda leaf, i=i: leaf[i], state.ensemble.params), x) for i in range(3)]
     np.testing.assert_allclose(paid, np.var(guesses, axis=0).mean(axis=1), rtol=1e-4)
@@ -176,7 +176,7 @@ def test_disagreement_fades_on_pure_noise_where_prediction_error_does_not():
     for _ in range(300):
         step = Transition(np.ones((64, 3)), np.zeros(64, int), rng.choice([-1.0, 1.0], (64, 3)), no, no, {})
         paid.append(bonus.reward(step).mean())
-        state = bonus._memory.state
+        state = bonus._shell.core.state
         guess = mlp(jax.tree.map(lambda leaf: leaf[0], state.ensemble.params), bonus.inputs(state.encoder, step))
         wrong.append(np.mean((guess - mlp(state.encoder, bonus.encode(step.next_obs))) ** 2))
         bonus.update(step)
@@ -188,7 +188,7 @@ def test_pseudo_count_counts_codes():
     bonus, counts = PseudoCount(beta=0.5, bits=5), {}
     for step in IMAGE:
         paid = bonus.reward(step)
-        codes = np.asarray(bonus.code(bonus._memory.state, step)).tolist()
+        codes = np.asarray(bonus.code(bonus._shell.core.state, step)).tolist()
         np.testing.assert_allclose(paid, [0.5 / np.sqrt(counts.get(code, 0) + 1) for code in codes], rtol=1e-6)
         bonus.update(step)
         for code in codes:
@@ -204,7 +204,7 @@ def test_rnd_normalises_by_the_observations_of_earlier_updates():
     for step in steps:
         bonus.update(step)
     seen = np.concatenate([step.next_obs for step in steps])
-    moments = bonus._memory.state.moments
+    moments = bonus._shell.core.state.moments
     np.testing.assert_allclose(
         bonus.inputs(moments, seen), np.clip((seen - seen.mean(0)) / seen.std(0), -5, 5), atol=1e-3
     )
@@ -217,7 +217,7 @@ def test_rnd_minibatches_see_every_row_once_and_a_share_only_that_share():
     for share, batch, expected in ((1.0, 4, 10), (0.3, 2, 3), (0.5, None, 5)):
         bonus = RND(hidden=(), features=3, normalize=False, update_proportion=share, batch_size=batch)
         bonus.reward(step)
-        before = np.asarray(bonus._memory.state.predictor.params[0].weight)
+        before = np.asarray(bonus._shell.core.state.predictor.params[0].weight)
         bonus.update(step)
-        after = np.asarray(bonus._memory.state.predictor.params[0].weight)
+        after = np.asarray(bonus._shell.core.state.predictor.params[0].weight)
         assert (before != after).any(axis=1).sum() == expected

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from pbim.intrinsic import ICM, RND, Transition
+from pbim.intrinsic import ICM, RND, Spec, Transition
 from pbim.intrinsic._dynamics import dynamics_loss
 from pbim.intrinsic.rnd import rnd_loss
 
@@ -54,7 +54,7 @@ def torch_features(network, array):
 
 def test_rnd_reward_loss_gradient_and_adam_step():
     bonus, step = RND(hidden=(7, 6), features=4, normalize=False, learning_rate=0.01), batch()
-    state = bonus.init(jax.random.PRNGKey(0), step)
+    state = bonus.init(jax.random.PRNGKey(0), Spec(example=step))
     params = jittered(state.predictor.params)
     state = state._replace(predictor=state.predictor._replace(params=params), target=jittered(state.target))
     predictor, target = as_torch(params), as_torch(state.target)
@@ -80,7 +80,7 @@ def test_icm_reward_loss_gradient_and_adam_step(discrete):
     num_actions = ACTIONS if discrete else None
     bonus = ICM(num_actions=num_actions, hidden=(7,), features=4, beta=0.3, eta=0.5, learning_rate=0.01)
     step = batch(discrete)
-    state = bonus.init(jax.random.PRNGKey(0), step)
+    state = bonus.init(jax.random.PRNGKey(0), Spec(example=step))
     models = type(state.models.params)(*map(jittered, state.models.params))
     state = state._replace(models=state.models._replace(params=models))
     encoder, inverse, forward = networks = nn.ModuleList(map(as_torch, models))

@@ -1,19 +1,21 @@
 """Small studies with a known truth, written through the real store."""
 
+import msgspec
 import numpy as np
 
-from pbim.results import Store, key_of
+from pbim.config import key_of
+from pbim.results import Claim, GridMap, Plan, RunCertificate, Status, Store
 
 WIDTH, HEIGHT = 12, 4
-GRID = {
-    "width": WIDTH,
-    "height": HEIGHT,
-    "start": 36,
-    "goal": 47,
-    "cliff": list(range(37, 47)),
-    "actions": ["up", "right", "down", "left"],
-    "shortest": 13,
-}
+GRID = GridMap(
+    width=WIDTH,
+    height=HEIGHT,
+    start=36,
+    goal=47,
+    cliff=tuple(range(37, 47)),
+    actions=("up", "right", "down", "left"),
+    shortest=13,
+)
 SHORTEST = [36, *range(24, 36), 47]
 
 
@@ -29,9 +31,8 @@ def claim(kind="less", **changes):
         "statistic": "final_return",
         "value": None,
         "margin": 1.0,
-        "rule": "Welch, Holm-corrected, below .05",
     }
-    return {**base, **changes}
+    return Claim(**{**base, **changes})
 
 
 CLAIMS = [
@@ -59,7 +60,6 @@ CELLS = {
 
 def study(cells, **changes):
     base = {
-        "schema": 1,
         "study": "cliff",
         "title": "Cliff walking",
         "summary": "Tabular Q-learning on the paper's 4x12 grid.",
@@ -67,7 +67,7 @@ def study(cells, **changes):
         "command": "pbim reproduce cliff",
         "version": "0.1.0",
         "commit": "abc1234",
-        "learner": "q_learning",
+        "learner": "q-learning",
         "cells": cells,
         "groups": [],
         "curves": [
@@ -80,7 +80,7 @@ def study(cells, **changes):
         "heat": [],
         "claims": CLAIMS,
     }
-    return {**base, **changes}
+    return msgspec.convert({**base, **changes}, Plan, from_attributes=True)
 
 
 def status(**changes):
@@ -92,11 +92,12 @@ def status(**changes):
         "commit": "abc1234",
         "finished": "2026-01-01",
     }
-    return {**base, "command": "pbim reproduce cliff", "versions": {"pbim": "0.1.0", "numpy": "2.4.6"}, **changes}
+    versions = {"pbim": "0.1.0", "numpy": "2.4.6"}
+    return Status(**{**base, "command": "pbim reproduce cliff", "versions": versions, **changes})
 
 
 def certificate(**changes):
-    return {"episodes": 400, "worst": 2e-7, "ok": True, "exact": True, "tolerance": 1e-4, **changes}
+    return RunCertificate(**{"episodes": 400, "worst": 2e-7, "ok": True, "exact": True, "tolerance": 1e-4, **changes})
 
 
 def q_run(rng, level, episodes):
@@ -125,7 +126,7 @@ def write_cliff(folder, *, seeds=5, episodes=400, unfinished=(), failed=(), **ch
     for name, (label, level) in CELLS.items():
         runs = []
         for seed in range(seeds):
-            config = {"schema": 1, "learner": "q_learning", "cell": name, "seed": seed}
+            config = {"schema": 2, "learner": {"kind": "q-learning", "cell": name}, "defaults": {}, "seed": seed}
             key = key_of(config)
             runs.append({"seed": seed, "key": key})
             if (name, seed) in unfinished:
@@ -144,7 +145,7 @@ def write_cliff(folder, *, seeds=5, episodes=400, unfinished=(), failed=(), **ch
             {"name": name, "label": label, "group": "", "params": params, "exact": name != "rnd", "runs": runs}
         )
     heat = [{"title": "Rate", "x": "learning_rate", "y": "encoding", "statistic": "final_return", "cells": list(CELLS)}]
-    store.write_study(study(cells, **{"heat": heat, **changes}))
+    store.write_plan(study(cells, **{"heat": heat, **changes}))
     return folder
 
 
@@ -183,7 +184,7 @@ def write_doorkey(folder, *, seeds=3, updates=1200):
         for scheme, level in (("pbim", 36.0), ("im", 42.0), ("none", 36.0 if group["name"] == "005-99" else 640.0)):
             name, runs = f"{scheme}-{group['name']}", []
             for seed in range(seeds):
-                config = {"schema": 1, "learner": "ppo", "cell": name, "seed": seed}
+                config = {"schema": 2, "learner": {"kind": "ppo", "cell": name}, "defaults": {}, "seed": seed}
                 runs.append({"seed": seed, "key": key_of(config)})
                 folder_of_run = store.begin(config, status())
                 metrics, arrays = ppo_run(np.random.default_rng([seed, len(name), int(level)]), level, updates)
@@ -202,7 +203,7 @@ def write_doorkey(folder, *, seeds=3, updates=1200):
     estimate = claim(
         "estimate", id="n", cell="pbim-005-99", other=None, statistic="converged_length", value=36.4, margin=1.0
     )
-    store.write_study(
+    store.write_plan(
         study(
             cells,
             study="doorkey",

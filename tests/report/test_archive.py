@@ -38,8 +38,8 @@ def test_published_results_have_every_seeds_curves_arrays_and_origin(pair):
         assert one.run.config == other.run.config
         assert one.certificate == other.certificate
         for name in ("commit", "versions", "seconds", "error"):
-            assert one.run.status.get(name) == other.run.status.get(name)
-        assert "command" not in other.run.status  # it may name folders of another machine
+            assert getattr(one.run.status, name) == getattr(other.run.status, name)
+        assert not other.run.status.command  # it may name folders of another machine
         for metric, curve in one.curves.items():
             np.testing.assert_allclose(curve, other.curves[metric], rtol=1e-6)
         for name, array in one.arrays.items():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def reached(made, rnd, none):
         name: {"frames": Figures(values=dict(enumerate(values)), planned=len(values), never=True)}
         for name, values in (("rnd", rnd), ("none", none))
     }
-    return decide([{**made, "statistic": "frames"}], cells, seed=0)[0]
+    return decide([replace(made, statistic="frames")], cells, seed=0)[0]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_seeds_that_never_got_there_are_evidence(kind, rnd, none, expected):
 def test_three_seeds_that_never_got_there_say_how_many_would_decide():
     found = reached(claim("estimate", value=1.0), NEVER[:3], NEVER)
     assert (found.verdict, found.seeds) == (UNDECIDED, 4)
-    assert needed(found) == "about 4 seeds a cell would decide"
+    assert needed(found) == "about 4 seeds per cell would decide"
     assert ours(found) == "0 of 3 seeds"
 
 

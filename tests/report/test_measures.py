@@ -33,21 +33,21 @@ def ppo_data(length, *, truncations=None, episodes=None):
 
 
 def test_final_figures_are_means_of_the_last_tenth():
-    figures = measured("q_learning", q_data([0] * 18 + [3, 5]))
+    figures = measured("q-learning", q_data([0] * 18 + [3, 5]))
     assert figures["final_return"] == 4
     assert figures["final_length"] == 18.5
 
 
 def test_a_task_without_a_grid_has_returns_and_no_greedy_path():
     data = q_data([0] * 18 + [3, 5], path=[])
-    figures = measured("q_learning", Data(metrics=data.metrics, arrays=data.arrays))
+    figures = measured("q-learning", Data(metrics=data.metrics, arrays=data.arrays))
     assert figures["final_return"] == 4
     assert all(math.isnan(figures[name]) for name in figures if name.startswith("greedy") or name == "best_column")
 
 
 def test_the_late_return_starts_at_episode_3000():
-    assert measured("q_learning", q_data([1.0] * 3000 + [7.0] * 5))["late_return"] == 7
-    assert math.isnan(measured("q_learning", q_data([1.0] * 3000))["late_return"])
+    assert measured("q-learning", q_data([1.0] * 3000 + [7.0] * 5))["late_return"] == 7
+    assert math.isnan(measured("q-learning", q_data([1.0] * 3000))["late_return"])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_late_return_starts_at_episode_3000():
     ],
 )
 def test_a_greedy_path_counts_only_where_it_ends(path, reaches, length, total):
-    figures = measured("q_learning", q_data([0], path))
+    figures = measured("q-learning", q_data([0], path))
     assert figures["greedy_reaches"] == reaches
     assert figures["greedy_length"] == pytest.approx(length, nan_ok=True)
     assert figures["greedy_return"] == pytest.approx(total, nan_ok=True)
@@ -69,8 +69,8 @@ def test_a_greedy_path_counts_only_where_it_ends(path, reaches, length, total):
 def test_the_furthest_column_counts_from_zero():
     visits = np.zeros((48, 4), int)
     visits[24 + 4, 2] = 1
-    assert measured("q_learning", q_data([0], visits=visits))["best_column"] == 4
-    assert math.isnan(measured("q_learning", q_data([0], visits=np.zeros((48, 4), int)))["best_column"])
+    assert measured("q-learning", q_data([0], visits=visits))["best_column"] == 4
+    assert math.isnan(measured("q-learning", q_data([0], visits=np.zeros((48, 4), int)))["best_column"])
 
 
 def test_moving_means_skip_updates_in_which_no_episode_ended():
@@ -118,7 +118,7 @@ def test_runs_without_a_finished_episode_have_no_figures_and_no_warnings():
 
 def test_every_measure_of_a_learner_is_computed_for_its_runs():
     rng = np.random.default_rng(0)
-    for learner, (metrics, arrays), grid in (("q_learning", q_run(rng, 40, 50), GRID), ("ppo", ppo_run(rng, 36), None)):
+    for learner, (metrics, arrays), grid in (("q-learning", q_run(rng, 40, 50), GRID), ("ppo", ppo_run(rng, 36), None)):
         assert set(measured(learner, Data(metrics=metrics, arrays=arrays, grid=grid))) == set(MEASURES[learner])
-    with pytest.raises(InputError, match="learner must be one of q_learning, ppo"):
+    with pytest.raises(InputError, match="learner must be one of q-learning, ppo"):
         measured("sarsa", q_data([0]))

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -13,7 +14,7 @@ from pbim.errors import InputError
 from pbim.report import build
 from pbim.report.evidence import gather
 from pbim.report.tables import run_csv
-from pbim.results import Corrupt, Store, write_json
+from pbim.results import Column, Corrupt, Store, write_json
 from report.stores import CELLS, certificate, claim, write_cliff, write_doorkey
 
 VOID = {"meta", "link", "img", "input", "br"}
@@ -72,8 +73,8 @@ def test_a_cliff_page_shows_every_part_verdicts_first(cliff):
     for said in ("Of 4 claims", "18 of 20 runs finished", "1 run failed", "1 run not finished", "not promised"):
         assert said in page
     assert page.count("reproduced</span>") >= 3
-    for cell in gather(cliff.parents[1]).study["cells"]:
-        assert cell["label"] in page
+    for cell in gather(cliff.parents[1]).study.cells:
+        assert cell.label in page
 
 
 def test_what_the_store_says_is_text_and_never_markup(cliff, tmp_path):
@@ -151,7 +152,7 @@ def test_a_smoke_size_says_so_in_every_output(tmp_path, capsys):
 
 def test_two_seeds_decide_nothing_and_draw_nothing_that_is_not_a_number(tmp_path):
     page = build(write_cliff(tmp_path / "two", seeds=2, episodes=40)).read_text()
-    assert page.count("a verdict needs 3 seeds a cell, received 2") == 4
+    assert page.count("a verdict needs 3 seeds per cell, received 2") == 4
     assert "nan" not in re.sub(r"[A-Za-z]nan|nan[A-Za-z]", "", page.split('<script type="application/json"')[0])
 
 
@@ -201,7 +202,8 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(tmp_path, capsys):
 
 def test_a_run_without_a_column_is_named(tmp_path):
     folder = write_cliff(tmp_path / "old", seeds=1, episodes=20)
-    Store(folder).write_study({**Store(folder).study(), "curves": [{"metric": "speed", "label": "Speed"}]})
+    store = Store(folder)
+    store.write_plan(replace(store.plan(), curves=(Column(metric="speed", label="Speed"),)))
     with pytest.raises(InputError, match=r"must have 'speed'.*run pbim reproduce cliff again"):
         build(folder)
 
@@ -220,9 +222,9 @@ def test_maps_of_one_statistic_share_their_colours(tmp_path):
 
 def test_runs_that_cells_share_count_once(tmp_path):
     folder = write_cliff(tmp_path / "shared", seeds=2, episodes=40)
-    study = Store(folder).study()
-    twin = {**study["cells"][0], "name": "none-again"}
-    Store(folder).write_study({**study, "cells": [*study["cells"], twin]})
+    study = Store(folder).plan()
+    twin = replace(study.cells[0], name="none-again")
+    Store(folder).write_plan(replace(study, cells=(*study.cells, twin)))
     evidence = gather(folder)
     assert (evidence.done, evidence.planned, len(evidence.runs)) == (8, 8, 10)
 

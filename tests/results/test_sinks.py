@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pbim.config import key_of
 from pbim.errors import InputError
-from pbim.results import Store, key_of, sinks
+from pbim.results import Column, Plan, PlannedCell, PlannedRun, RunCertificate, Status, Store, sinks
 
 ROWS = 2500
 
@@ -16,12 +17,14 @@ ROWS = 2500
 def store(tmp_path):
     config = {"seed": 0}
     store = Store(tmp_path)
-    store.begin(config, {})
+    store.begin(config, Status())
+    certificate = RunCertificate(episodes=1, worst=0.0, ok=True, exact=True, tolerance=1e-3)
     metrics = {"frames": np.arange(ROWS) * 10, "length": np.where(np.arange(ROWS) < 3, np.nan, 7.0)}
-    store.finish(key_of(config), metrics=metrics, arrays={}, certificate={}, status={})
-    runs = [{"seed": 0, "key": key_of(config)}]
-    cells = [{"name": "pbim", "runs": runs}, {"name": "same", "runs": runs}]
-    store.write_study({"title": "T", "quick": False, "cells": cells})
+    store.finish(key_of(config), metrics=metrics, arrays={}, certificate=certificate, status=Status())
+    runs = (PlannedRun(seed=0, key=key_of(config)),)
+    cells = tuple(PlannedCell(name=name, label=name, runs=runs) for name in ("pbim", "same"))
+    x = Column(metric="frames", label="Frames")
+    store.write_plan(Plan(study="s", title="T", summary="", learner="ppo", cells=cells, claims=(), curves=(), x=x))
     return store
 
 

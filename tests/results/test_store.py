@@ -6,34 +6,58 @@ import numpy as np
 import polars
 import pytest
 
+from pbim.agents import QLearning
 from pbim.cli import main
-from pbim.results import CERTIFICATE, CONFIG, FINAL, METRICS, STATUS, Corrupt, Store, frame, key_of
-from pbim.results.schema import COLUMNS
+from pbim.config import key_of
+from pbim.results import (
+    CERTIFICATE,
+    CONFIG,
+    FINAL,
+    METRICS,
+    STATUS,
+    Column,
+    Corrupt,
+    Plan,
+    PlannedCell,
+    PlannedRun,
+    RunCertificate,
+    Status,
+    Store,
+    frame,
+    write_json,
+)
 
-CONFIG_0 = {"schema": 1, "learner": "q_learning", "seed": 0, "alpha": 0.1}
+CONFIG_0 = {"schema": 2, "learner": {"kind": "q-learning"}, "defaults": {}, "seed": 0, "alpha": 0.1}
+CERTIFIED = RunCertificate(episodes=3, worst=0.0, ok=True, exact=True, tolerance=1e-3)
 
 
 def columns(rows=3):
-    return {name: np.arange(rows).astype(kind) for name, kind in COLUMNS["q_learning"].items()}
+    kinds = {name: metric.dtype for name, metric in QLearning.metrics.items()}
+    return {name: np.arange(rows).astype(kind) for name, kind in kinds.items()}
 
 
 def finished(path, seeds=(0, 1), waiting=(2,)):
-    """A store with some finished runs and some not begun."""
+    """A store with some finished runs and some that wait."""
     store, runs = Store(path), []
     for seed in (*seeds, *waiting):
         config = CONFIG_0 | {"seed": seed}
-        runs.append({"seed": seed, "key": key_of(config)})
+        runs.append(PlannedRun(seed=seed, key=key_of(config)))
         if seed in seeds:
-            store.begin(config, {"error": None})
+            store.begin(config, Status())
             store.finish(
                 key_of(config),
                 metrics=columns(),
                 arrays={"q": np.full((2, 4), seed, np.float32)},
-                certificate={"episodes": 3, "worst": 0.0, "ok": True, "exact": True, "tolerance": 1e-3},
-                status={"error": None, "seconds": 1.0, "steps": 9},
+                certificate=CERTIFIED,
+                status=Status(seconds=1.0, steps=9),
             )
-    store.write_study({"study": "s", "title": "T", "quick": False, "cells": [{"name": "pbim", "runs": runs}]})
+    store.write_plan(plan(PlannedCell(name="pbim", label="PBIM", runs=tuple(runs))))
     return store
+
+
+def plan(*cells):
+    x = Column(metric="episode", label="Episode")
+    return Plan(study="s", title="T", summary="", learner="q-learning", cells=cells, claims=(), curves=(), x=x)
 
 
 def test_a_key_is_the_configuration_and_nothing_else():
@@ -41,6 +65,21 @@ def test_a_key_is_the_configuration_and_nothing_else():
     assert len({key_of(CONFIG_0 | change) for change in ({}, {"seed": 1}, {"alpha": 0.2}, {"more": None})}) == 4
     with pytest.raises(ValueError, match="not JSON compliant"):
         key_of({"a": float("nan")})
+
+
+def test_a_new_field_with_a_default_keeps_the_key():
+    assert key_of(CONFIG_0) == key_of(CONFIG_0 | {"defaults": {"new": 1}})
+
+
+def test_every_json_file_is_strict(tmp_path):
+    write_json(tmp_path / "one.json", {"worst": float("inf"), "mean": float("nan")})
+    write_json(tmp_path / "two.json", Status(seconds=float("nan")))
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    for name in ("one.json", "two.json"):
+        json.loads((tmp_path / name).read_text(), parse_constant=refuse)
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -53,7 +92,7 @@ def test_what_was_written_is_read(tmp_path):
     run = store.runs()[1]
     assert run.config["seed"] == 1
     assert run.arrays()["q"].tolist() == [[1] * 4] * 2
-    assert run.certificate()["ok"]
+    assert run.certificate() == CERTIFIED
     assert {name: str(kind) for name, kind in run.metrics().schema.items()} == {
         "episode": "Int32",
         "steps": "Int64",
@@ -68,7 +107,7 @@ def test_what_was_written_is_read(tmp_path):
 
 def test_rows_of_a_changed_configuration_do_not_mix(tmp_path):
     store = finished(tmp_path)
-    store.begin(CONFIG_0 | {"alpha": 9.0}, {})
+    store.begin(CONFIG_0 | {"alpha": 9.0}, Status())
     assert len(store.runs()) == 3
 
 

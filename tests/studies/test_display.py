@@ -3,10 +3,9 @@
 from pbim.studies import STUDIES
 from pbim.studies.display import Display
 from pbim.studies.job import Event, Job, Progress
-from pbim.studies.study import config_of
 
 STUDY = STUDIES["cliff"].sized(seeds=2, only=("pbim",), quick=True)
-JOB = Job(cell="pbim", configs=tuple(config_of(STUDY, STUDY.cells[0], seed) for seed in range(2)))
+JOB = Job(cell="pbim", configs=tuple(STUDY.cells[0].document(seed) for seed in range(2)))
 ONE, TWO = JOB.keys
 
 

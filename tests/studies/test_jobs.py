@@ -2,27 +2,26 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pbim.results import CHECKPOINT, FINAL, METRICS, Store, key_of
+from pbim.config import canonical, key_of, run_document
+from pbim.results import CHECKPOINT, FINAL, METRICS, RunCertificate, Store
+from pbim.shaping import PBIM, NoBonus
 from pbim.studies import STUDIES, _ppo_job, local
-from pbim.studies.cliff import BASE, PBIM, RND
+from pbim.studies.cliff import BONUS, SCHEMES
 from pbim.studies.doorkey import BASE as DOORKEY, cell
 from pbim.studies.job import Job, jobs_of, run
 from pbim.training import checkpoint
 
-SMALL = {
-    **BASE,
-    **PBIM,
-    "lanes": 3,
-    "intrinsic": {**RND, "hidden": [8], "features": 4},
-    "episodes": 30,
-    "schema": 1,
-    "learner": "q_learning",
-    "exact": True,
-}
+SMALL = replace(SCHEMES["pbim"][1], lanes=3, episodes=30, intrinsic=replace(BONUS, hidden=(8,), features=4))
+NONE = replace(SMALL, intrinsic=None, shaping=NoBonus())
+
+
+def config(seed, learner=SMALL):
+    return run_document(learner, seed)
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +30,11 @@ def no_cache(monkeypatch):
 
 
 def block(*seeds):
-    return Job(cell="pbim", configs=tuple(SMALL | {"seed": seed} for seed in seeds), save_every=0.0)
+    return Job(cell="pbim", configs=tuple(map(config, seeds)), save_every=0.0)
 
 
-def files(store, config):
-    folder = store.folder(key_of(config))
+def files(store, chosen):
+    folder = store.folder(key_of(chosen))
     return [(folder / name).read_bytes() for name in (METRICS, FINAL)]
 
 
@@ -55,56 +54,48 @@ def test_a_seed_depends_neither_on_its_company_nor_on_interruptions(tmp_path, mo
     continued = list(run(block(1), stopped.path))
     assert continued[0].steps > 2 * 64
     for store in (alone, stopped):
-        assert files(store, SMALL | {"seed": 1}) == files(together, SMALL | {"seed": 1})
+        assert files(store, config(1)) == files(together, config(1))
         assert not (store.folder(block(1).keys[0]) / CHECKPOINT).exists()
-    assert files(together, SMALL | {"seed": 0}) != files(together, SMALL | {"seed": 1})
+    assert files(together, config(0)) != files(together, config(1))
 
 
 def _like():
     import jax
 
     from pbim.agents import q_learning
-    from pbim.studies.learners import learner_of
 
-    return jax.eval_shape(lambda: q_learning.init(learner_of(SMALL), jax.random.key(0)))
+    return jax.eval_shape(lambda: q_learning.init(SMALL, jax.random.key(0)))
 
 
 def _text(seed):
-    from pbim.results import canonical
-
-    return canonical(SMALL | {"seed": seed})
+    return canonical(config(seed))
 
 
 def test_rows_of_q_learning_are_the_contracts(tmp_path):
     store = Store(tmp_path)
-    config = SMALL | {"intrinsic": None, "shaping": {"kind": "none"}, "seed": 4}
-    list(run(Job(cell="none", configs=(config,)), tmp_path))
-    found = store.run(key_of(config))
+    chosen = config(4, NONE)
+    list(run(Job(cell="none", configs=(chosen,)), tmp_path))
+    found = store.run(key_of(chosen))
     assert found.state == "done"
     rows, arrays = found.metrics(), found.arrays()
     assert rows["episode"].to_list() == list(range(30))
     assert rows["steps"].to_list() == np.cumsum(rows["length"]).tolist()
-    assert rows["steps"][-1] == arrays["visits"].sum() == found.status["steps"]
+    assert rows["steps"][-1] == arrays["visits"].sum() == found.status.steps
     assert arrays["q"].shape == (48, 4)
     assert arrays["path"][0] == 36
-    assert found.certificate() == {
-        "episodes": 30,
-        "worst": 0.0,
-        "ok": True,
-        "exact": True,
-        "tolerance": pytest.approx(3.5e-4, rel=0.1),
-    }
-    assert found.status["versions"]["jax"]
+    tolerance = pytest.approx(3.5e-4, rel=0.1)
+    assert found.certificate() == RunCertificate(episodes=30, worst=0.0, ok=True, exact=True, tolerance=tolerance)
+    assert found.status.versions["jax"]
 
 
 def test_a_damaged_checkpoint_starts_the_run_over(tmp_path):
-    config = SMALL | {"intrinsic": None, "shaping": {"kind": "none"}, "seed": 0}
-    store, job = Store(tmp_path), Job(cell="none", configs=(config,))
-    path = store.folder(key_of(config)) / CHECKPOINT
+    chosen = config(0, NONE)
+    store, job = Store(tmp_path), Job(cell="none", configs=(chosen,))
+    path = store.folder(key_of(chosen)) / CHECKPOINT
     path.parent.mkdir(parents=True)
     path.write_bytes(b"nothing")
     assert list(run(job, tmp_path))[-1].finished
-    assert store.run(key_of(config)).state == "done"
+    assert store.run(key_of(chosen)).state == "done"
 
 
 def test_ppo_continues_bit_for_bit(tmp_path, monkeypatch):
@@ -112,22 +103,21 @@ def test_ppo_continues_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(_ppo_job, "LAYOUTS", 4)
     tiny = {"num_envs": 2, "num_steps": 8, "minibatch_size": 8, "total_frames": 4 * 16, "epochs": 1}
     tiny |= {"memory": "none", "recurrence": 1}
-    env = {**DOORKEY["env"], "size": 5, "max_steps": 6}
-    made = cell("pbim", "", {"kind": "pbim", "centring": "running"}, "005-99", env=env, **tiny)
-    config = {"schema": 1, "learner": "ppo", "exact": True, **made.config, "seed": 0}
-    job = Job(cell="pbim", configs=(config,), save_every=0.0)
+    env = replace(DOORKEY.env, size=5, max_steps=6)
+    chosen = cell("pbim", "PBIM", PBIM(gamma=0.99), "005-99", env=env, **tiny).document(0)
+    job = Job(cell="pbim", configs=(chosen,), save_every=0.0)
     whole, parts = Store(tmp_path / "whole"), Store(tmp_path / "parts")
     assert list(run(job, whole.path))[-1].finished
     first = run(job, parts.path)
     assert next(first).done == 2
     first.close()
     assert [progress.done for progress in run(job, parts.path)] == [4]
-    assert files(whole, config) == files(parts, config)
-    found = whole.run(key_of(config))
+    assert files(whole, chosen) == files(parts, chosen)
+    found = whole.run(key_of(chosen))
     assert found.metrics()["frames"].to_list() == [16, 32, 48, 64]
     assert found.arrays()["optimal_lengths"].shape == (4,)
-    assert found.certificate()["ok"]
-    assert found.certificate()["episodes"] == found.metrics()["episodes"].sum() > 0
+    assert found.certificate().ok
+    assert found.certificate().episodes == found.metrics()["episodes"].sum() > 0
 
 
 def test_jobs_hold_every_missing_run_once_in_fixed_lanes():

@@ -138,7 +138,7 @@ def test_a_failing_run_is_reported_and_tried_again(tmp_path, cache):
     assert "Traceback" not in done.stderr
     (run,) = Store(tmp_path).runs()
     assert run.state == "failed"
-    assert "nowhere" in run.status["error"]
+    assert "nowhere" in run.status.error
     assert pbim(cache, *STUDY, "--seeds", "1", "--out", tmp_path).returncode == 0
 
 

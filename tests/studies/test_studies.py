@@ -1,35 +1,39 @@
 """Studies as data: what the paper says is there, every configuration is complete and builds, claims are decidable."""
 
 import json
+import warnings
 from dataclasses import fields
 
 import pytest
 
-from pbim.errors import InputError
-from pbim.results import key_of
+from pbim.config import decode, encode, key_of
+from pbim.errors import InputError, RepaymentWarning
+from pbim.results import Store
 from pbim.studies import STUDIES
 from pbim.studies.doorkey import SETTINGS, TABLE
 
-ALL = pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+ALL = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
 
 
 @ALL
-def test_a_plan_is_plain_data_that_names_its_runs(study):
-    document = json.loads(json.dumps(study.document(command="pbim reproduce", version="0", commit=None)))
-    names = {cell["name"] for cell in document["cells"]}
-    groups = {group["name"] for group in document["groups"]}
-    assert all(cell["group"] in groups and cell["runs"] for cell in document["cells"])
-    assert [len(cell["runs"]) for cell in document["cells"]] == [study.seeds_of(cell) for cell in study.cells]
-    for claim in document["claims"]:
-        assert {claim["cell"], claim["other"] or claim["cell"]} <= names
-        assert claim["rule"].startswith("Reproduced if" if claim["paper"] else "Supported if")
-        assert "{" not in claim["rule"]
-        assert (claim["margin"] is not None) == (claim["kind"] in ("less", "greater", "equal", "estimate"))
-        assert bool(claim["reason"]) == (claim["margin"] is not None)
-    for heat in document["heat"]:
-        params = [cell["params"] for cell in document["cells"] if cell["name"] in heat["cells"]]
-        places = [(found[heat["x"]], found[heat["y"]]) for found in params]
-        assert len(set(places)) == len(places) == len(heat["cells"]), "one cell a square"
+def test_a_plan_names_its_runs_and_survives_the_store(study, tmp_path):
+    plan = study.plan(command="pbim reproduce", version="0", commit=None)
+    Store(tmp_path).write_plan(plan)
+    assert Store(tmp_path).plan() == plan
+    names = {cell.name for cell in plan.cells}
+    groups = {group.name for group in plan.groups}
+    assert all(cell.group in groups and cell.runs for cell in plan.cells)
+    assert [len(cell.runs) for cell in plan.cells] == [study.seeds_of(cell) for cell in study.cells]
+    for claim in plan.claims:
+        assert {claim.cell, claim.other or claim.cell} <= names
+        assert claim.rule.startswith("Reproduced if" if claim.paper else "Supported if")
+        assert "{" not in claim.rule
+        assert (claim.margin is not None) == (claim.kind in ("less", "greater", "equal", "estimate"))
+        assert bool(claim.reason) == (claim.margin is not None)
+    for heat in plan.heat:
+        params = [plan.cell(name).params for name in heat.cells]
+        places = [(found[heat.x], found[heat.y]) for found in params]
+        assert len(set(places)) == len(places) == len(heat.cells), "one cell per square"
 
 
 @ALL
@@ -41,21 +45,15 @@ def test_equal_keys_are_equal_runs_and_other_configurations_have_other_keys(stud
 
 
 @ALL
-def test_configurations_say_everything_and_build_their_learner(study):
-    """No number that determines a run is left to a default, and ``exact`` is what the conversion promises."""
-    from pbim.shaping import Level
-    from pbim.studies.learners import learner_of
-
+def test_a_configuration_says_every_setting_and_is_its_learner_again(study):
+    """Short form and defaults together are all fields, and decoding either form gives the learner back."""
     for cell in study.cells:
-        config = {"learner": study.learner, **cell.config, "seed": 0}
-        learner = learner_of(config)
-        said = set(config) - {"learner", "seed", "lanes"}
-        more = {"intrinsic_scale", "advice"} if study.learner == "q_learning" else {"correction"}
-        assert {field.name for field in fields(learner)} - more == said - more
-        altered = config.get("settlement") == "rollout" or config.get("settle_truncated") is False
-        altered |= config["truncation"] == "continue" and config["shaping"]["kind"] == "pbim"  # it never settles
-        promises = learner.shaping.guarantee.level is Level.EXACT or config["shaping"]["kind"] == "none"
-        assert cell.exact == (promises and not altered)
+        document = json.loads(json.dumps(cell.document(0)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepaymentWarning)
+            assert decode(document["learner"]) == decode(encode(cell.learner)) == cell.learner
+        said = set(document["learner"]) | {name.split(".")[0] for name in document["defaults"]}
+        assert {field.name for field in fields(cell.learner)} | {"kind"} == said
 
 
 def test_the_papers_table_is_claimed_whole():
@@ -70,12 +68,12 @@ def test_the_papers_table_is_claimed_whole():
         for statistic in ("converged_length", "converged_std"):
             assert claims[f"doorkey-pbim-less-im-{statistic}-{group}"].kind == "less"
     assert claims["doorkey-pbim-less-im-frames_to_converge-025-995"].kind == "less"
-    assert len(STUDIES["doorkey"].paper["rows"]) == 12
+    assert len(STUDIES["doorkey"].paper.rows) == 12
 
 
 def test_no_bonus_at_one_gamma_is_one_run_for_both_alphas():
     study = STUDIES["doorkey"]
-    keys = {cell.name: key_of(cell.config) for cell in study.cells}
+    keys = {cell.name: key_of(cell.document(0)) for cell in study.cells}
     assert keys["none-02-995"] == keys["none-025-995"] != keys["none-005-99"]
 
 
@@ -95,8 +93,8 @@ def test_a_part_of_a_study_keeps_what_it_can_decide():
         "cliff-none-shortest",
     }
     one = STUDIES["doorkey"].sized(only=("pbim-005-99",), frames=4096)
-    assert [cell.config["total_frames"] for cell in one.cells] == [4096]
-    assert [row["cell"] for row in one.paper["rows"]] == ["pbim-005-99"]
+    assert [cell.learner.total_frames for cell in one.cells] == [4096]
+    assert [row.cell for row in one.paper.rows] == ["pbim-005-99"]
 
 
 def test_a_cell_may_have_seeds_of_its_own_which_a_size_overrides():

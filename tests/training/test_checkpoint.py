@@ -1,11 +1,13 @@
 """Checkpoints are whole or refused, and say why."""
 
 import json
+import struct
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 
 from pbim.errors import InputError
 from pbim.training import checkpoint
@@ -14,6 +16,7 @@ STATE = {
     "a": jnp.arange(6.0).reshape(2, 3),
     "b": (jnp.asarray(3), jnp.asarray([True, False])),
     "key": jax.random.key(7),
+    "rows": np.arange(4),
 }
 
 
@@ -45,11 +48,66 @@ def test_a_changed_byte_is_noticed(path):
         checkpoint.load(path, STATE, config='{"lr": 1}')
 
 
-@pytest.mark.parametrize("content", [b"PK\x03\x04 a zip", b"\x80\x04\x95pickle", json.dumps({}).encode(), b"\xff" * 64])
-def test_foreign_files_are_refused(path, content):
+def header(**entries):
+    """The beginning of a safetensors file with any header."""
+    text = json.dumps(entries).encode()
+    return struct.pack("<Q", len(text)) + text
+
+
+HUGE = {"dtype": "F32", "shape": [1 << 60], "data_offsets": [0, 1 << 62]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"PK\x03\x04 a zip",
+        b"\x80\x04\x95pickle",
+        json.dumps({}).encode(),
+        b"\xff" * 64,
+        header(),
+        header(a=HUGE),
+        header(a={"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}) + bytes(8),
+        struct.pack("<Q", 1 << 62) + b"{}",
+        save({"a": np.zeros(2)}),
+        save({"a": np.zeros(2)}, {"format": "another"}),
+        save({"a": np.zeros(2)}, {"format": "pbim-checkpoint", "version": "2"}),
+    ],
+)
+def test_foreign_files_are_refused_in_one_sentence(path, content):
     path.write_bytes(content)
-    with pytest.raises(InputError, match="not a pbim checkpoint"):
-        checkpoint.load(path, STATE, config='{"lr": 1}')
+    for read in (lambda: checkpoint.load(path, STATE, config='{"lr": 1}'), lambda: checkpoint.about(path)):
+        with pytest.raises(InputError, match="not a pbim checkpoint") as caught:
+            read()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_other_versions_are_named(path, version):
+    written = header(format="pbim-checkpoint", version=1, config="{}", arrays={}) + bytes(8)
+    if version == 3:
+        about = {"format": "pbim-checkpoint", "version": "3", "config": "{}", "about": "{}", "sha256": ""}
+        written = save({"a": np.zeros(2)}, about)
+    path.write_bytes(written)
+    with pytest.raises(InputError, match=f"checkpoint version {version}, this pbim reads 2"):
+        checkpoint.about(path)
+
+
+def test_it_is_a_safetensors_file(path):
+    arrays = load_file(path)
+    np.testing.assert_array_equal(arrays["['a']"], STATE["a"])
+    assert arrays["['rows']"].dtype == np.int64
+
+
+def test_what_is_said_about_a_run_is_strict_json(path):
+    checkpoint.save(path, STATE, config="{}", about={"worst": float("inf")})
+    assert checkpoint.about(path)["about"] == {"worst": None}
+
+
+@pytest.mark.parametrize("name", ["folder", "missing"])
+def test_what_is_no_file_is_refused(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="path must name a checkpoint"):
+        checkpoint.load(tmp_path / name, STATE, config="{}")
 
 
 def test_another_configuration_is_named(path):
@@ -57,9 +115,17 @@ def test_another_configuration_is_named(path):
         checkpoint.load(path, STATE, config='{"lr": 2}')
 
 
-def test_another_shape_is_named(path):
-    with pytest.raises(InputError, match="'a'"):
-        checkpoint.load(path, STATE | {"a": jnp.zeros(4)}, config='{"lr": 1}')
+@pytest.mark.parametrize("leaf", [jnp.zeros(4), jnp.zeros((2, 3), int)])
+def test_another_shape_or_type_is_named(path, leaf):
+    with pytest.raises(InputError, match=r"has float32 \(2, 3\) for \['a'\], not"):
+        checkpoint.load(path, STATE | {"a": leaf}, config='{"lr": 1}')
+
+
+def test_missing_and_surplus_arrays_are_named(path):
+    with pytest.raises(InputError, match=r"has nothing for \['more'\]"):
+        checkpoint.load(path, STATE | {"more": jnp.zeros(4)}, config='{"lr": 1}')
+    with pytest.raises(InputError, match=r"holds \['rows'\], which the run does not"):
+        checkpoint.load(path, {name: leaf for name, leaf in STATE.items() if name != "rows"}, config='{"lr": 1}')
 
 
 def test_a_failed_write_leaves_the_last_good_one(path, monkeypatch):

@@ -6,7 +6,8 @@ import pytest
 
 from pbim.cli.train import CHECKPOINT, METRICS, Train
 from pbim.errors import InputError
-from pbim.training import checkpoint, names
+from pbim.training import checkpoint
+from pbim.training.environments import environment
 
 NAMES = ("gymnax:CartPole-v1", "navix:Navix-DoorKey-5x5-v0", "xminigrid:MiniGrid-DoorKey-5x5")
 
@@ -44,7 +45,7 @@ def test_they_train_cancel_and_resume_bit_for_bit(name, tmp_path, monkeypatch):
 
 def test_small_views_are_flattened():
     pytest.importorskip("xminigrid")
-    env = names.environment("xminigrid:XLand-MiniGrid-R1-9x9")
+    env = environment("xminigrid:XLand-MiniGrid-R1-9x9")
     assert env.obs_shape == (5 * 5 * 2,)
 
 
@@ -52,5 +53,5 @@ def test_small_views_are_flattened():
 def test_unknown_names_and_absent_libraries_are_one_sentence(name):
     library = name.partition(":")[0]
     with pytest.raises(InputError, match=f"{library}:NoSuch") as caught:
-        names.environment(f"{library}:NoSuch")
+        environment(f"{library}:NoSuch")
     assert "\n" not in str(caught.value)

@@ -14,13 +14,14 @@ import pbim
 from pbim.agents import ppo
 from pbim.cli.train import CHECKPOINT, METRICS, Train
 from pbim.cli.watch import Watch
-from pbim.envs import DoorKey
+from pbim.envs import DoorKey, HostEnv
+from pbim.envs.gymnasium_host import COUNTERS
+from pbim.envs.gymnasium_spaces import plain
 from pbim.envs.gymnasium_vector import JaxVectorEnv
 from pbim.errors import InputError
 from pbim.intrinsic import EpisodicCount
-from pbim.training import checkpoint, names
-from pbim.training.host import COUNTERS, HostRun, describe
-from pbim.training.host_spaces import plain
+from pbim.training import checkpoint
+from pbim.training.host import HostBackend
 
 SMALL = {"num_envs": 4, "num_steps": 16, "minibatch_size": 16, "total_frames": 128}
 
@@ -46,10 +47,10 @@ def pair():
         epochs=1,
         **SMALL,
     )
-    env = describe("pbim/DoorKey-5x5-v0")
+    env = HostEnv(id="pbim/DoorKey-5x5-v0")
     assert (env.obs_shape, env.num_actions, env.max_steps) == ((7, 7, 3), 7, 250)
     envs = JaxVectorEnv(ours, num_envs=4, autoreset_mode="SameStep")
-    return compiled, HostRun(replace(compiled, env=env), 3, envs)
+    return compiled, HostBackend(replace(compiled, env=env), 3, envs)
 
 
 def test_the_host_and_the_compiled_loop_learn_the_same_from_the_same_steps():
@@ -57,7 +58,7 @@ def test_the_host_and_the_compiled_loop_learn_the_same_from_the_same_steps():
     here, there = ppo.init(config, jax.random.key(3)), host.start()
     np.testing.assert_array_equal(here.world.obs, there.world.obs)
     here, one = ppo.update_chunk(config, here, 2)
-    there, two = host.chunk(there, 2)
+    there, two = host.advance(there, 2)
     for name, value in one._asdict().items():
         if name not in ("gap", "residual"):  # the host does not know shortest paths; a residual is rounding
             np.testing.assert_allclose(value, getattr(two, name), rtol=1e-4, atol=1e-5, err_msg=name)
@@ -79,7 +80,7 @@ def test_a_resumed_run_drops_the_episodes_that_were_cut_and_nothing_else():
         world=carry.world._replace(memory=carry.world.memory + 1, mask=0 * ones, bonus=carry.world.bonus + 1),
         updates=jnp.int32(2),
     )
-    resumed = host.resumed(used)
+    resumed = host.resume(used)
     for dropped in (resumed.shaping.ledger, resumed.certificate.total, resumed.running.length, resumed.world.bonus):
         assert not np.any(dropped)
     assert not np.any(resumed.world.memory)
@@ -174,31 +175,8 @@ def test_spaces_that_cannot_be_learnt_from_are_refused(env, message):
 
 
 def test_counting_keys_are_what_the_environment_reports_or_the_rounded_observation():
-    env = describe("CartPole-v1")
+    env = HostEnv(id="CartPole-v1")
     obs = np.array([[0.01, 0, 0, 0], [-0.02, 0, 0, 0], [0.2, 0, 0, 0]], np.float32)
     one, same, other = env.count_keys(obs, {})
     assert one == same != other
     np.testing.assert_array_equal(env.count_keys(obs, {"count_key": np.array([1, COUNTERS + 2, 3])}), [1, 2, 3])
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("CartPole-v9", "did you mean 'CartPole-v1'"),
-        ("gymnasium:CartPol-v1", "did you mean 'CartPole-v1'"),
-        ("no_such_module:Env-v0", "not installed"),
-        ("Pendulum-v1", "Discrete action space"),
-        ("zzz", "a Gymnasium id"),
-    ],
-)
-def test_unknown_names_are_one_sentence(name, message):
-    with pytest.raises(InputError, match=message) as caught:
-        names.environment(name)
-    assert "\n" not in str(caught.value)
-
-
-def test_every_way_to_name_an_environment():
-    assert names.environment("pbim/DoorKey-5x5-v0") == names.environment("DoorKey-5x5") == DoorKey(size=5)
-    assert names.environment("gymnasium:pbim/DoorKey-5x5-v0").obs_shape == (7, 7, 3)
-    minigrid = names.environment("MiniGrid-DoorKey-5x5-v0")
-    assert (minigrid.obs_shape, minigrid.num_actions, minigrid.max_steps) == ((7, 7, 3), 7, 250)

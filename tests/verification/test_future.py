@@ -6,7 +6,7 @@ import pytest
 
 import pbim
 from pbim.verification import verify
-from pbim.verification.bonuses import BONUSES, Empowerment, HindsightCount
+from pbim.verification.bonuses import BONUSES, HindsightCount, SampledEmpowerment
 from pbim.verification.gallery import MDPS, corridor
 
 GAMMA = Fraction(19, 20)
@@ -69,14 +69,15 @@ def test_dropping_the_bonus_keeps_the_task_even_then():
 
 def test_floats_catch_it_too():
     hall = MDPS["cliff"].make(0.99)
-    report = verify(hall, intrinsic=Empowerment(hall, 0.3), shaping=pbim.PBIM(gamma=0.99), horizon=4, exact=False)
+    bonus = SampledEmpowerment(hall, 0.3)
+    report = verify(hall, intrinsic=bonus, shaping=pbim.PBIM(gamma=0.99), horizon=4, exact=False)
     assert not report.exact
     assert not report.assumption1.holds
 
 
 def test_empowerment_pays_for_how_much_the_next_action_decides():
     hall = corridor(GAMMA)
-    bonus = Empowerment(hall, Fraction(1))
+    bonus = SampledEmpowerment(hall, Fraction(1))
     assert bonus((0, 1, 1, 1, 2), 0) == 3  # one of three actions leads on to cell 2
     assert bonus((0, 0, 0, 0, 0), 0) == Fraction(3, 2)  # left and wait both stay
     assert bonus((0, 1, 1, 1, 2), 1) == 0  # nothing left to choose

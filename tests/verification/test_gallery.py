@@ -6,7 +6,7 @@ import pbim
 from pbim.errors import InputError
 from pbim.verification import verify
 from pbim.verification.bonuses import BONUSES
-from pbim.verification.fold import is_folding
+from pbim.verification.fold import is_folding, readable
 from pbim.verification.gallery import MDPS, grid
 from pbim.verification.picture import draw
 
@@ -16,6 +16,7 @@ LESSONS = {
     ("noisy-tv", "surprise"): "watch",
     ("noisy-tv", "count"): "watch",
     ("cliff", "count"): "left",
+    ("two-goals", "count"): "left",
     ("two-goals", "alive"): "left",
 }
 
@@ -35,7 +36,7 @@ def test_raw_bonuses_mislead_and_pbim_does_not(world, bonus):
 def test_folds_and_histories_agree(name):
     entry = MDPS["cliff"]
     mdp = entry.make(entry.gamma)
-    bonus = BONUSES[name].make(mdp, entry.alpha)
+    bonus = readable(BONUSES[name].make(mdp, entry.alpha))
     assert is_folding(bonus)
     memory = bonus.start(3)
     history = (3,)
@@ -55,14 +56,14 @@ def test_grids_are_drawn_with_characters():
         grid([".G"], gamma=1, endings={"G": 1})
 
 
-@pytest.mark.parametrize("world", ["corridor", "cliff"])
-def test_counterexamples_in_grids_are_drawn(world, tmp_path):
+@pytest.mark.parametrize(("world", "best"), [("corridor", "right"), ("cliff", "up")])
+def test_counterexamples_in_grids_are_drawn(world, best, tmp_path):
     entry = MDPS[world]
     mdp = entry.make(entry.gamma)
     report = verify(mdp, intrinsic=BONUSES["count"].make(mdp, entry.alpha), shaping=pbim.Raw(), horizon=entry.horizon)
     figure = draw(report.counterexample, tmp_path / "picture.png")
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[0] == "The task alone: right"
+    assert titles[0] == f"The task alone: {best}"
     assert titles[1].startswith("With 'count' through Raw: ")
     assert (tmp_path / "picture.png").stat().st_size > 5_000
 

@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 
 import pbim
 from pbim.errors import InputError
-from pbim.verification import verify
+from pbim.verification import FiniteMDP, verify
 from pbim.verification.bonuses import count
-from pbim.verification.gallery import grid
 from pbim.verification.procrastination import (
     PAPER_SETTINGS,
     procrastination_map,
@@ -53,14 +52,29 @@ def test_the_papers_settings(setting, visits):
     assert [n for n in range(1, 20) if stalling_pays(alpha, gamma, n, 1)] == list(range(1, visits + 1))
 
 
-def test_the_verifier_agrees_next_to_the_goal():
-    """One step from the goal, whose own bonus is delayed too: that much the inequality leaves out."""
-    gamma = Fraction(9, 10)
-    for alpha in (Fraction(1, 10), Fraction(3, 10), Fraction(1, 2)):
-        mdp = grid(["SG"], gamma=gamma, endings={"G": 1 - alpha}, actions=("right", "wait"))  # 1 with its bonus
-        report = verify(mdp, intrinsic=count(mdp, alpha), shaping=pbim.Raw(), horizon=8)
-        stalls = report.costly is not None and report.costly.history == (0,)
-        assert stalls == stalling_pays(alpha, gamma, n=1, t=1)
+@pytest.mark.parametrize("alpha", [Fraction(1, 20), Fraction(3, 20), Fraction(3, 10), Fraction(1, 2)])
+@pytest.mark.parametrize("n", [0, 1])
+def test_the_verifier_agrees_next_to_the_goal(alpha, n):
+    """One step from the goal, whose own bonus is delayed too: that much the inequality leaves out.
+
+    n counts arrivals, so it is 0 on the tile an episode starts on, and 1 where every first step leads.
+    """
+    gamma, start, tile, goal = Fraction(9, 10), 0, 1, 2
+    transition = np.zeros((3, 2, 3), dtype=int)
+    transition[start, :, tile] = transition[tile, 0, goal] = transition[tile, 1, tile] = transition[goal, :, goal] = 1
+    reward = np.zeros((3, 2, 3), dtype=object)
+    reward[tile, 0, goal] = 1 - alpha  # 1 with its bonus
+    first = (tile,) if n == 0 else (start, 0, tile)
+    mdp = FiniteMDP(
+        transition=transition,
+        reward=reward,
+        initial=np.arange(3) == first[0],
+        terminal=np.arange(3) == goal,
+        gamma=gamma,
+    )
+    report = verify(mdp, intrinsic=count(mdp, alpha), shaping=pbim.Raw(), horizon=8)
+    stalls = report.costly is not None and report.costly.history == first
+    assert stalls == stalling_pays(alpha, gamma, n=n, t=1)
 
 
 @pytest.mark.parametrize(

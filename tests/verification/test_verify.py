@@ -27,6 +27,7 @@ def hall():
 
 
 def counting(history):
+    """A function of the history: a count in which the start is a visit too (the library's counts arrivals)."""
     return ALPHA / history[::2].count(history[-1])
 
 

@@ -1,74 +1,55 @@
 """What every adapter does with a step: transition -> F -> F' -> reward, and a certificate of every finished episode.
 
-Where an episode is truncated, someone has to say whether the learner goes on accumulating there:
-
-``truncation="settle"``
-    The learner stops: its last target is r + F'. The ledger is settled at the truncation as at a termination, so
-    sum_t gamma^t F'_t = 0 over every episode of either kind. The certificate counts every episode.
-``truncation="bootstrap"``
-    The learner goes on: its last target is r + F' + gamma * V'(s_N), where V' is the shaped value it learns, and
-    V' = V - L_N after any history. So F' is paid as on any other step and the open ledger L_N is left to V':
-    sum_{t<N} gamma^t F'_t - gamma^N L_N = 0. Settling here as well would charge the episode twice. The certificate
-    counts terminated episodes only and reports the others as ``bootstrapped``. Two conditions: V' must be able to
-    learn L_N (it does from episodes that terminate), and on a task that never terminates nothing is ever settled: use
-    a conversion whose ledger stays bounded there (``pbim.Geometric`` with rate > 1 - gamma), or ``"settle"``.
+:mod:`pbim.truncation` says what ``settle``, ``bootstrap`` and ``continue`` mean. What the certificate counts follows
+from it: every episode under ``settle``; under ``bootstrap`` terminated episodes only, and the others are reported as
+``bootstrapped``; under ``continue`` terminated episodes too, which may run through many truncations. On a task that
+never terminates the last two settle nothing: use a conversion whose ledger stays bounded there (``pbim.Geometric`` with
+rate > 1 - gamma), or ``"settle"``.
 
 An episode that the user abandons (``reset`` in its middle) cannot be settled: no later reward reaches the learner. Its
 ledger is discarded, and the certificate reports it as ``abandoned``.
 """
 
-import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim._arrays import Rows
+from pbim.adapters._bonus import Spaces, Updates, twin
+from pbim.adapters._evidence import Evidence, Mask, TrainingReport
+from pbim.adapters.batching import Arrays, from_arrays, to_arrays
 from pbim.errors import InputError, InputTypeError
-from pbim.intrinsic.protocol import Bonus, Transition, as_intrinsic, as_numbers
+from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic, as_numbers
 from pbim.shaping import Shaping, load_arrays, state_arrays
-from pbim.verification import Certificate, CertificateReport
-
-Truncation = Literal["settle", "bootstrap"]
-Arrays = dict[str, NDArray[Any]]
-Mask = NDArray[np.bool_]
+from pbim.truncation import Ends, Truncation, check_truncation, ends
+from pbim.verification import Certificate
 
 REWARDS = ("extrinsic_reward", "intrinsic_reward", "shaping_reward")
 """The names under which every adapter puts R, F and F' into its info."""
 
-_BLOCK = 128
 
+class StepRewards(NamedTuple):
+    """R, F, F', what the learner gets, R + F', and where the episode is over; all of shape (num_envs,)."""
 
-class Rewards(NamedTuple):
-    """R, F, F' and what the learner gets, R + F'; all of shape (num_envs,)."""
-
-    extrinsic: NDArray[Any]
-    intrinsic: NDArray[Any]
-    shaping: NDArray[Any]
-    total: NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class EpisodeReport(CertificateReport):
-    """A certificate that also counts the episodes it could not check: ``bootstrapped`` and ``abandoned``."""
-
-    bootstrapped: int = 0
-    abandoned: int = 0
-
-    def __str__(self) -> str:
-        unchecked = {"truncated, left to the learner's bootstrap": self.bootstrapped, "abandoned": self.abandoned}
-        notes = "".join(f"; {count} {name}" for name, count in unchecked.items() if count)
-        return super().__str__() + notes
+    extrinsic: NDArray[np.floating]
+    intrinsic: NDArray[np.floating]
+    shaping: NDArray[np.floating]
+    total: NDArray[np.floating]
+    over: Mask
 
 
 class RewardPath:
     """The way of a reward through one bonus and one conversion, for ``num_envs`` environments.
 
+    The adapter keeps two attributes: ``obs``, a copy of the observations the next step starts from, and ``over``, the
+    mask (num_envs,) of environments whose next step is no step, because their episode is over.
+
     >>> import numpy as np, pbim
-    >>> path = RewardPath(lambda step: np.ones(1), pbim.PBIM(gamma=0.5, normalize=False), 1)
+    >>> from gymnasium.spaces import Discrete
+    >>> two = Spaces(Discrete(2), Discrete(2))
+    >>> path = RewardPath(lambda step: np.ones(1), pbim.PBIM(gamma=0.5, normalize=False), 1, two)
     >>> def move(terminated):
     ...     return Transition(None, None, None, np.array([terminated]), np.array([False]), {})
     >>> [float(path.step(move(last), np.zeros(1)).total[0]) for last in (False, False, True)]
@@ -82,101 +63,225 @@ class RewardPath:
         intrinsic: Bonus,
         shaping: Shaping,
         num_envs: int,
+        spaces: Spaces,
         *,
         truncation: Truncation = "settle",
-        dtype: Any = np.float64,
+        update_every: int = 1,
         max_episode_steps: int | None = None,
+        dtype: type[np.floating] = np.float64,
     ) -> None:
-        _check_choice(shaping, truncation)
-        self.bonus, self.intrinsic = intrinsic, as_intrinsic(intrinsic)
+        _check(shaping, truncation, update_every)
         self.shaping, self.num_envs, self.truncation = shaping, num_envs, truncation
         if max_episode_steps is not None:
             shaping.check_horizon(max_episode_steps)
         self._like = np.zeros(0, dtype)
-        self._state = shaping.init(num_envs, like=self._like)
-        self._ledger = _Evidence(Certificate(gamma=getattr(shaping, "gamma", 1.0)), num_envs, self._like)
-        self._running = np.zeros(num_envs, np.bool_)
-        self._unchecked = {"bootstrapped": 0, "abandoned": 0}
+        self._updates = Updates(intrinsic, update_every, spaces)
+        gamma = 1.0 if shaping.gamma is None else shaping.gamma
+        self._evidence = Evidence(Certificate(gamma=gamma), num_envs, self._like)
+        self.intrinsic = as_intrinsic(intrinsic)
+        self._live = _Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
+        self._frozen: _Episodes | None = None
+        self._spaces = spaces
+        self.obs: Any = None
+        self.over: Mask = np.zeros(num_envs, np.bool_)
 
     @property
     def gamma(self) -> float | None:
         """The conversion's discount; None for one that has none."""
-        gamma = getattr(self.shaping, "gamma", None)
-        return None if gamma is None else float(gamma)
+        return None if self.shaping.gamma is None else float(self.shaping.gamma)
 
-    def step(self, transition: Transition, extrinsic: NDArray[Any]) -> Rewards:
-        """Return the rewards of one step; rows where ``transition.valid`` is false pass through untouched."""
-        valid = transition.valid
+    @property
+    def training(self) -> bool:
+        """Whether steps teach the bonus, enter F-bar and are certified."""
+        return self._frozen is None
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        if training and self._frozen is None:
+            return
+        self._live.abandon(self._live.running)
+        self._frozen = None if training else self._evaluation()
+
+    def last_obs(self) -> Any:
+        """Return the observations the next step starts from.
+
+        Raises:
+            InputError: If there are none yet.
+
+        """
+        if self.obs is None:
+            raise InputError("step needs the observation it starts from, there is none yet: call reset() first")
+        return self.obs
+
+    def step(self, transition: Transition, extrinsic: NDArray[np.floating]) -> StepRewards:
+        """Return the rewards of one step; rows where ``transition.valid`` is false pass through untouched.
+
+        ``transition.obs`` and ``next_obs`` may wait for an update: nobody may write into them later.
+        """
+        episodes, valid = self._live if self._frozen is None else self._frozen, transition.valid
+        end = ends(self.truncation, transition.terminated, transition.truncated)
         if valid is not None and not valid.any():
-            self._running = np.zeros(self.num_envs, np.bool_)
+            episodes.running = np.zeros(self.num_envs, np.bool_)
             none = np.zeros(self.num_envs, self._like.dtype)
-            return Rewards(extrinsic, none, none, extrinsic.copy())
-        bonus = self._checked(self.intrinsic.reward(transition), valid)
-        self.intrinsic.update(transition)
-        terminated, over = transition.terminated, transition.terminated | transition.truncated
-        ended = over if self.truncation == "settle" else terminated
-        shaped = self._convert(bonus, ended, valid)
-        self._ledger.add(shaped, ended, valid)
-        self._running = ~over if valid is None else valid & ~over
-        if self.truncation == "bootstrap":
-            self._leave(transition.truncated & ~terminated, valid)
-        return Rewards(extrinsic, bonus, shaped, extrinsic + shaped)
+            return StepRewards(extrinsic, none, none, extrinsic.copy(), end.over)
+        if self.truncation == "continue":  # the memory of an episode goes on with it
+            transition = transition._replace(truncated=transition.truncated & end.over)
+        bonus, shaped = episodes.step(transition, end)
+        return StepRewards(extrinsic, bonus, shaped, extrinsic + shaped, end.over)
 
     def restart(self, where: Mask | None = None) -> None:
         """Begin new episodes where true (everywhere by default); what was running there is abandoned."""
-        abandoned = self._running if where is None else self._running & where
-        if not abandoned.any():
-            return
-        self._unchecked["abandoned"] += int(abandoned.sum())
-        self._discard(abandoned)
-        forget = getattr(self.intrinsic, "restart", None)
-        if forget is not None:
-            forget(abandoned)
-        self._running = self._running & ~abandoned
+        episodes = self._live if self._frozen is None else self._frozen
+        episodes.abandon(episodes.running if where is None else episodes.running & where)
 
-    def report(self) -> EpisodeReport:
-        """Return the verdict over every episode finished so far."""
-        return EpisodeReport(**vars(self._ledger.report()), **self._unchecked)
+    def report(self) -> TrainingReport:
+        """Return the verdict over every episode of training finished so far."""
+        return self._evidence.report()
 
     def state_dict(self) -> Arrays:
         """Return all that a resumed training needs, as flat arrays: ledger, statistics, certificate, bonus."""
-        parts = {
-            "shaping": state_arrays(self._state),
-            "certificate": self._ledger.arrays(),
-            "episodes": {name: np.array(count) for name, count in self._unchecked.items()},
-        }
+        parts = {"pending": self._updates.arrays(), "shaping": state_arrays(self._live.state)}
         if hasattr(self.intrinsic, "state_dict"):
             parts["intrinsic"] = dict(self.intrinsic.state_dict())
-        arrays = {f"{part}.{name}": array for part, held in parts.items() for name, array in held.items()}
-        return {"conversion": np.array(_described(self.shaping)), "running": self._running.copy(), **arrays}
+        arrays = {f"{part}.{name}": array for part, content in parts.items() for name, array in content.items()}
+        place = {} if self.obs is None else to_arrays(self._spaces.obs, self.obs, "obs")
+        own = {"conversion": np.array(_description(self.shaping)), "running": self._live.running, "over": self.over}
+        return {**own, **place, **self._evidence.arrays(), **arrays}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]], /) -> None:
         """Continue from what ``state_dict`` returned."""
-        for name in ("conversion", "running"):
+        for name in ("conversion", "running", "over"):
             if name not in arrays:
                 raise InputError(
                     f"the saved state has no {name!r}, it holds {sorted(arrays)}: pass what state_dict() returned"
                 )
         saved = str(arrays["conversion"])
-        if saved != _described(self.shaping):
+        if saved != _description(self.shaping):
             raise InputError(
                 f"the state was saved with {saved}, this environment is wrapped with {self.shaping!r}: "
                 "wrap it with the conversion it was saved with"
             )
-        self._state = load_arrays(self._state, _part(arrays, "shaping"))
-        self._ledger.load(_part(arrays, "certificate"))
-        self._unchecked = {name: int(count) for name, count in _part(arrays, "episodes").items()}
-        self._running = np.asarray(arrays["running"], np.bool_).copy()
+        self._live.state = load_arrays(self._live.state, _part(arrays, "shaping"))
+        self._live.running = np.array(arrays["running"], np.bool_)
+        self._evidence.load(_part(arrays, "certificate"), _part(arrays, "episodes"))
+        self._updates.load(_part(arrays, "pending"))
         if hasattr(self.intrinsic, "load_state_dict"):
             self.intrinsic.load_state_dict(_part(arrays, "intrinsic"))
+        self.obs, self.over = from_arrays(self._spaces.obs, arrays, "obs"), np.array(arrays["over"], np.bool_)
+        self._frozen = None if self._frozen is None else self._evaluation()
 
-    def _checked(self, returned: Any, valid: Mask | None) -> NDArray[Any]:
-        """Return the bonus in the dtype of the rewards after checking its shape and that it is finite."""
+    def _evaluation(self) -> "_Episodes":
+        """Return episodes that leave no trace: a copy of the bonus, and the conversion with its statistics fixed.
+
+        The copy remembers the running episode, if that is what the bonus pays for, and forgets it with the copy.
+        """
+        copy = twin(self.intrinsic)
+        update = copy.update if copy is not None and getattr(copy, "episodic", False) else None
+        bonus = self.intrinsic if copy is None else copy
+        return _Episodes(bonus, update, self.shaping.frozen_at(self._live.state), self.num_envs, self._like, None)
+
+
+class Shaped:
+    """What every wrapped environment offers, whatever its framework."""
+
+    rewards: RewardPath
+
+    @property
+    def training(self) -> bool:
+        """Whether steps teach the bonus, enter F-bar and the certificate; set it to False for an evaluation.
+
+        While it is False, F' is computed by a copy of the bonus and with F-bar as they were at the switch, nothing
+        learns or counts, and ``state_dict()`` keeps what training left ("obs" and "over" follow the environment).
+        Switching abandons a running episode. Set it to False again to take a new copy.
+        """
+        return self.rewards.training
+
+    @training.setter
+    def training(self, training: bool) -> None:
+        self.rewards.training = training
+
+    def certificate(self) -> TrainingReport:
+        """Return whether F' cancelled in every episode of training finished so far."""
+        return self.rewards.report()
+
+    def state_dict(self) -> Arrays:
+        """Return the wrapper's state (not the environments') as flat arrays: ledger, statistics, certificate, bonus."""
+        return self.rewards.state_dict()
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]], /) -> None:
+        """Continue from what ``state_dict`` returned, in environments in the state they were in then, or reset them.
+
+        Args:
+            arrays: What ``state_dict`` returned, of the same conversion, bonus and num_envs.
+
+        Raises:
+            InputError: If the arrays are of another conversion, bonus or num_envs.
+
+        """
+        self.rewards.load_state_dict(arrays)
+
+
+class _Episodes:
+    """The running episodes of a bonus and a conversion; those without ``evidence`` are not certified."""
+
+    def __init__(
+        self,
+        intrinsic: Intrinsic,
+        update: Callable[[Transition], None] | None,
+        shaping: Shaping,
+        num_envs: int,
+        like: NDArray[np.floating],
+        evidence: Evidence | None,
+    ) -> None:
+        self._intrinsic, self._update, self._shaping, self._evidence = intrinsic, update, shaping, evidence
+        self._like, self._shape = like, (num_envs,)
+        self.state = shaping.init(num_envs, like=like)
+        self.running = np.zeros(num_envs, np.bool_)
+
+    def step(self, transition: Transition, end: Ends[Mask]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """Return F and F' of one step."""
+        valid = transition.valid
+        bonus = self._checked(self._intrinsic.reward(transition), valid)
+        if self._update is not None:
+            self._update(transition)
+        self.state, shaped = self._shaping.step(self.state, bonus, end.settled, valid=valid)
+        self.running = ~end.over if valid is None else valid & ~end.over
+        if self._evidence is not None:
+            self._evidence.add(shaped, end.settled, valid)
+        if np.count_nonzero(end.left_open):
+            self._leave_open(end.left_open if valid is None else end.left_open & valid)
+        return bonus, shaped
+
+    def abandon(self, where: Mask) -> None:
+        """Forget the running episodes where true; the bonus hears of it."""
+        if not where.any():
+            return
+        if self._evidence is not None:
+            self._evidence.abandoned += int(where.sum())
+        self._discard(where)
+        restart = getattr(self._intrinsic, "restart", None)
+        if restart is not None and (self._evidence is not None or self._update is not None):
+            restart(where)
+        self.running = self.running & ~where
+
+    def _leave_open(self, where: Mask) -> None:
+        """Leave the ledgers of truncated episodes to the learner's value."""
+        if self._evidence is not None:
+            self._evidence.bootstrapped += int(where.sum())
+        self._discard(where)
+
+    def _discard(self, where: Mask) -> None:
+        self.state = self._shaping.discard(self.state, where)
+        if self._evidence is not None:
+            self._evidence.discard(where)
+
+    def _checked(self, returned: Any, valid: Mask | None) -> NDArray[np.floating]:
+        """Return the bonus in the dtype of the rewards after checking its shape; the conversion refuses NaN."""
         bonus = as_numbers(returned)
-        if bonus.shape != (self.num_envs,) or bonus.dtype.kind not in "fiub":
-            repeat = f"return an array, such as numpy.full({self.num_envs}, bonus)"
+        if bonus.shape != self._shape or bonus.dtype.kind not in "fiub":
+            repeat = f"return an array, such as numpy.full({self._shape[0]}, bonus)"
             raise InputError(
-                f"intrinsic must return real numbers of shape ({self.num_envs},), one per environment, received "
+                f"intrinsic must return real numbers of shape {self._shape}, one per environment, received "
                 f"{bonus.dtype} of shape {bonus.shape}: "
                 + (repeat if bonus.ndim == 0 else "reduce over every axis but the first, as float32 or float64")
             )
@@ -184,90 +289,10 @@ class RewardPath:
             bonus = bonus.astype(self._like.dtype)
         if valid is not None:
             bonus = np.where(valid, bonus, 0)
-        if not math.isfinite(np.add.reduce(bonus)) and not np.isfinite(bonus).all():
-            where = int(np.flatnonzero(~np.isfinite(bonus))[0])
-            raise InputError(
-                f"intrinsic must return finite numbers, received {bonus[where]} for environment {where}: "
-                "look for a division by zero or an exploding network in the bonus"
-            )
         return bonus
 
-    def _convert(self, bonus: NDArray[Any], ended: Mask, valid: Mask | None) -> NDArray[Any]:
-        """Return F' of one step; the arrays are checked, so the conversion's own checks are left out."""
-        shaped: NDArray[Any]
-        if valid is None:
-            rows = Rows(bonus[None], ended[None], None)
-        else:
-            rows = Rows(bonus[None], (ended & valid)[None], valid[None])
-        state, (shaped,) = self.shaping._run(self._state, rows, {})
-        if not math.isfinite(np.add.reduce(shaped)):
-            _, shaped = self.shaping.step(self._state, bonus, ended, valid=valid)  # raises, with the way out
-        self._state = state
-        return shaped
 
-    def _leave(self, truncated: Mask, valid: Mask | None) -> None:
-        """Leave the open ledgers of truncated episodes to the learner's bootstrap and begin new ones."""
-        left = truncated if valid is None else truncated & valid
-        if left.any():
-            self._unchecked["bootstrapped"] += int(left.sum())
-            self._discard(left)
-
-    def _discard(self, where: Mask) -> None:
-        """Begin a new episode where true without settling the old one; statistics shared by all stay as they are."""
-        settled, _ = self.shaping.step(self._state, np.zeros(self.num_envs, self._like.dtype), where, valid=where)
-        before, after = state_arrays(self._state), state_arrays(settled)
-        lanes = {name: array if array.shape[-1:] == (self.num_envs,) else before[name] for name, array in after.items()}
-        self._state = load_arrays(self._state, lanes)
-        self._ledger.discard(where)
-
-
-class _Evidence:
-    """A certificate's state, with the latest steps waiting in a block: checking many at once costs less."""
-
-    def __init__(self, certificate: Certificate, num_envs: int, like: NDArray[Any]) -> None:
-        self._certificate, self._like = certificate, like
-        self._state = certificate.init(num_envs, like=like)
-        self._shaped = np.zeros((_BLOCK, num_envs), like.dtype)
-        self._ended, self._valid = np.zeros_like(self._shaped, np.bool_), np.ones_like(self._shaped, np.bool_)
-        self._waiting = 0
-
-    def add(self, shaped: NDArray[Any], ended: Mask, valid: Mask | None) -> None:
-        row = self._waiting
-        self._shaped[row], self._ended[row] = shaped, ended
-        if valid is not None:
-            self._valid[row] = valid
-        self._waiting = row + 1
-        if self._waiting == _BLOCK:
-            self._flush()
-
-    def discard(self, where: Mask) -> None:
-        self._flush()
-        state = self._state
-        total, scale = np.where(where, 0, state.total), np.where(where, 0, state.scale)
-        self._state = state._replace(total=total, scale=scale, discount=np.where(where, 1, state.discount))
-
-    def report(self) -> CertificateReport:
-        self._flush()
-        return self._certificate.report(self._state, like=self._like)
-
-    def arrays(self) -> Arrays:
-        self._flush()
-        return state_arrays(self._state)
-
-    def load(self, arrays: Arrays) -> None:
-        self._waiting = 0
-        self._state = load_arrays(self._state, arrays)
-
-    def _flush(self) -> None:
-        n, self._waiting = self._waiting, 0
-        if n:
-            self._state = self._certificate.update(
-                self._state, self._shaped[:n], self._ended[:n], valid=self._valid[:n]
-            )
-            self._valid[:n] = True
-
-
-def _check_choice(shaping: Any, truncation: Any) -> None:
+def _check(shaping: Any, truncation: Any, update_every: Any) -> None:
     if not isinstance(shaping, Shaping):
         raise InputTypeError(
             f"shaping must be a conversion, received {shaping!r}: pass an instance such as pbim.PBIM(gamma=0.99)"
@@ -278,10 +303,11 @@ def _check_choice(shaping: Any, truncation: Any) -> None:
             f"shaping must need nothing but a bonus to be wrapped, {type(shaping).__name__} also needs {needed}: "
             "call its step in your own loop"
         )
-    if truncation not in get_args(Truncation):
+    check_truncation(truncation)
+    if not isinstance(update_every, int | np.integer) or isinstance(update_every, bool) or update_every < 1:
         raise InputError(
-            "truncation must be 'settle' (the learner stops at a truncation) or 'bootstrap' (it adds gamma * V there), "
-            f"received {truncation!r}: choose what your learner does"
+            f"update_every must be a whole number of at least 1, received {update_every!r}: 1 lets the bonus learn "
+            "from every step, 128 from 128 vector steps at once"
         )
 
 
@@ -289,6 +315,6 @@ def _part(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
     return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
 
 
-def _described(shaping: Shaping) -> str:
+def _description(shaping: Shaping) -> str:
     """Return the conversion in words that are the same in every process (functions without their address)."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(shaping))

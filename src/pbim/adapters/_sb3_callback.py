@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 from pbim._files import read_arrays, write_arrays
 from pbim.adapters._engine import REWARDS, RewardPath
+from pbim.adapters._sb3_vec_env import ShapedVecEnv, layers
 from pbim.errors import InputError
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
@@ -28,8 +30,18 @@ class PBIMCallback(BaseCallback):
     and shaping return of the last ``window`` episodes, and the certificate. With ``save_path`` the model and the
     wrapper's state are saved together (see :func:`save`) every ``save_every`` steps of the VecEnv and at the end.
 
+    Args:
+        save_path: Where to save, without the ending; None saves nothing.
+        save_every: Steps of the VecEnv between two saves; None saves at the end only.
+        window: How many of the latest episodes the logged returns are averaged over.
+        verbose: 1 prints the certificate at the end.
+
+    Raises:
+        InputError: If ``save_every`` has no path or is below 1; and in ``learn``, for what the callback refuses.
+
     >>> PBIMCallback(save_path="out/agent", save_every=1000).save_every
     1000
+
     """
 
     def __init__(
@@ -46,11 +58,11 @@ class PBIMCallback(BaseCallback):
                 "give both, or save_path alone to save at the end"
             )
         self.save_path, self.save_every = save_path, save_every
-        self._returns: deque[Any] = deque(maxlen=window)
+        self._returns: deque[NDArray[np.float64]] = deque(maxlen=window)
         self._sums = np.zeros((0, 0))
 
     def _init_callback(self) -> None:
-        self._wrapper, outside, inside = _shaped(self.training_env)
+        self._wrapper, outside, inside = _find_wrapper(self.training_env)
         self._check_gamma(self._wrapper.rewards)
         self._check_normalisation(outside, inside)
         self._check_timeouts(self._wrapper.rewards)
@@ -118,13 +130,22 @@ class PBIMCallback(BaseCallback):
 
 
 def save(path: str | os.PathLike[str], model: BaseAlgorithm) -> None:
-    """Save a model as ``path``.zip and the state of its pbim wrapper as ``path``.pbim.npz."""
+    """Save a model as ``path``.zip and the state of its pbim wrapper as ``path``.pbim.npz.
+
+    Args:
+        path: Where to save, with or without ".zip".
+        model: A model whose VecEnv is wrapped by pbim.
+
+    Raises:
+        InputError: If the model has no VecEnv, or one without the wrapper.
+
+    """
     env = model.get_env()
     if env is None:
         raise InputError(
             "model must have its wrapped VecEnv to be saved with it, it has none: call model.set_env(venv)"
         )
-    wrapper, _, _ = _shaped(env)
+    wrapper, _, _ = _find_wrapper(env)
     zipped, arrays = _files(path)
     zipped.parent.mkdir(parents=True, exist_ok=True)
     model.save(zipped)
@@ -135,6 +156,16 @@ def load(path: str | os.PathLike[str], algorithm: type[Algorithm], venv: VecEnv,
     """Return a model saved by :func:`save`, and put the wrapper's state back into ``venv``.
 
     SB3 resets the environments when training goes on, so the episodes that ran at the time count as abandoned.
+
+    Args:
+        path: What :func:`save` was given.
+        algorithm: The class of the model, such as ``stable_baselines3.PPO``.
+        venv: Environments wrapped as those of the saved model were.
+        kwargs: What ``algorithm.load`` takes besides, such as ``device``.
+
+    Raises:
+        InputError: If the files are missing, damaged, or of two different moments.
+
     """
     zipped, file = _files(path)
     arrays = read_arrays(file)
@@ -145,7 +176,7 @@ def load(path: str | os.PathLike[str], algorithm: type[Algorithm], venv: VecEnv,
             f"the model and its pbim state must be of one moment, received {model.num_timesteps} and {saved} "
             f"timesteps in {zipped.name!r} and {file.name!r}: use a pair that was saved together"
         )
-    _shaped(venv)[0].load_state_dict(arrays)
+    _find_wrapper(venv)[0].load_state_dict(arrays)
     return model
 
 
@@ -154,15 +185,13 @@ def _files(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     return Path(f"{stem}.zip"), Path(f"{stem}.pbim.npz")
 
 
-def _shaped(venv: VecEnv) -> tuple[Any, list[VecEnv], list[VecEnv]]:
+def _find_wrapper(venv: VecEnv) -> tuple[ShapedVecEnv, list[VecEnv], list[VecEnv]]:
     """Return the pbim wrapper among the layers of ``venv``, those outside it and those inside."""
-    layers = [venv]
-    while isinstance(layers[-1], VecEnvWrapper):
-        layers.append(layers[-1].venv)
-    for index, layer in enumerate(layers):
-        if isinstance(getattr(layer, "__dict__", {}).get("rewards"), RewardPath):
-            return layer, layers[:index], layers[index + 1 :]
+    found = layers(venv)
+    for index, layer in enumerate(found):
+        if isinstance(layer, ShapedVecEnv):
+            return layer, found[:index], found[index + 1 :]
     raise InputError(
         "PBIMCallback needs a learner whose VecEnv is wrapped by pbim, found "
-        f"{' > '.join(type(layer).__name__ for layer in layers)}: call pbim.adapters.sb3.wrap(venv, ...) first"
+        f"{' > '.join(type(layer).__name__ for layer in found)}: call pbim.adapters.sb3.wrap(venv, ...) first"
     )

@@ -1,32 +1,53 @@
 """Every choice of a PPO run, in one place."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pbim.agents import _bonus
+from pbim.agents._checks import check_continues, check_counts, check_discount, is_exact
 from pbim.agents._correct import Adops
+from pbim.agents._metrics import Metrics
 from pbim.agents._minibatches import Cuts
-from pbim.agents._networks import Init, Memory, Network
-from pbim.envs import Environment
-from pbim.errors import InputError
+from pbim.agents._networks import InitScheme, MemoryKind, Network
+from pbim.config import Component
+from pbim.envs import Environment, Interface
+from pbim.errors import InputError, InputTypeError
+from pbim.metric import Metric, metrics_of
 from pbim.shaping import NoBonus, Shaping
+from pbim.truncation import Truncation
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPO:
+class PPO(Component):
     """A PPO run; the defaults reproduce torch-ac with rl-starter-files' model on MiniGrid.
 
-    ``intrinsic`` is a bonus of ``pbim.intrinsic`` (its pure core runs inside the loop), multiplied by
-    ``intrinsic_scale`` and converted by ``shaping``; ``reward_scale`` multiplies all that is learnt from, R and F'
-    alike, and changes no optimum. ``truncation="bootstrap"`` adds the value of the final observation where the time
-    limit cut an episode; F' is settled there all the same unless ``settle_truncated`` is off. ``critics="separate"``
-    learns the values of R and of F' apart (with ``intrinsic_gamma`` for the latter): with it the bootstrap reads the
-    critic of R alone, so that settlement and bootstrap do not mix. ``correction`` (ADOPS, ADOPES) changes what
-    ``shaping`` emitted by what these two critics say. ``settlement="rollout"`` settles only the part of an episode
-    inside each rollout, centred by that rollout's own mean: it does not cancel, promises nothing.
+    Attributes:
+        env: A compiled environment of ``pbim.envs``, or a :class:`pbim.envs.HostEnv`.
+        intrinsic: A bonus of ``pbim.intrinsic``, whose pure core runs inside the loop; None for no bonus.
+        intrinsic_scale: What the bonus is multiplied by before it is converted.
+        shaping: The conversion of the bonus.
+        correction: ADOPS or ADOPES, which change what ``shaping`` emitted by what two separate critics say.
+        reward_scale: What multiplies all that is learned from, R and F' alike; it changes no optimum.
+        truncation: What the learner does at a time limit (see :mod:`pbim.truncation`). ``"settle"`` stops there and
+            settles the ledger. ``"bootstrap"`` adds the shaped value of the final observation and leaves the ledger
+            open. ``"continue"`` takes the limit for the edge of a window: the row of figures is cut there, and nothing
+            else, neither environment, memory, bonus, ledger nor target, takes notice.
+        settlement: Which ledgers are settled: those of every ``"episode"``; only those of episodes that end by
+            ``"termination"``, while a truncated one's is forgotten although the learner stops there; or, inside each
+            ``"rollout"``, what that rollout paid, centred by its own mean. The last two are readings of the paper that
+            do not cancel: they promise nothing.
+        critics: One critic of r + F', or ``"separate"`` ones of R and of F' (the latter with ``intrinsic_gamma``),
+            each of which bootstraps, or not, as ``truncation`` says.
+        total_frames: Steps of all environments together.
+
     """
 
-    env: Environment[Any]
+    kind: ClassVar[str] = "ppo"
+    metrics: ClassVar[Mapping[str, Metric]] = metrics_of(Metrics)
+    axis: ClassVar[str] = "frames"
+
+    env: Interface
     intrinsic: Any = None
     intrinsic_scale: float = 1.0
     shaping: Shaping = field(default_factory=NoBonus)
@@ -34,9 +55,8 @@ class PPO:
     reward_scale: float = 1.0
     gamma: float = 0.99
     intrinsic_gamma: float | None = None
-    truncation: Literal["end", "bootstrap"] = "end"
-    settle_truncated: bool = True
-    settlement: Literal["episode", "rollout"] = "episode"
+    truncation: Truncation = "settle"
+    settlement: Literal["episode", "termination", "rollout"] = "episode"
     bonus_learns: Literal["rollout", "step"] = "rollout"
 
     total_frames: int = 10_000_000
@@ -59,14 +79,15 @@ class PPO:
     normalize_advantages: bool = False
 
     critics: Literal["joint", "separate"] = "joint"
-    memory: Memory = "lstm"
+    memory: MemoryKind = "lstm"
     hidden_size: int = 64
     head_size: int = 64
-    init_scheme: Init = "torch-ac"
+    init_scheme: InitScheme = "torch-ac"
 
     def __post_init__(self) -> None:
-        _at_least_one(self, "total_frames", "num_envs", "num_steps", "epochs", "minibatch_size", "recurrence")
-        _at_least_one(self, "hidden_size", "head_size")
+        super().__post_init__()
+        check_counts(self, "total_frames", "num_envs", "num_steps", "epochs", "minibatch_size", "recurrence")
+        check_counts(self, "hidden_size", "head_size")
         _divides("recurrence", self.recurrence, "num_steps", self.num_steps)
         _divides("recurrence", self.recurrence, "minibatch_size", self.minibatch_size)
         _divides("minibatch_size", self.minibatch_size, "num_envs * num_steps", self.frames)
@@ -83,14 +104,38 @@ class PPO:
                 "correction needs critics of R and F' that share one gamma: pass critics='separate' and leave "
                 "intrinsic_gamma out"
             )
-        converted = getattr(self.shaping, "gamma", None)
-        if converted is not None and float(converted) != self.bonus_gamma:
+        if self.settlement != "episode" and self.truncation != "settle":
             raise InputError(
-                f"shaping.gamma must be the discount F' is learnt with, {self.bonus_gamma}, received {converted}: "
-                f"cancellation holds for that one only; pass gamma={self.bonus_gamma} to {type(self.shaping).__name__}"
+                f"settlement {self.settlement!r} is for a learner that stops at a time limit, received truncation "
+                f"{self.truncation!r}: pass truncation='settle', or settlement='episode'"
             )
+        check_discount(self.shaping, self.bonus_gamma)
+        check_continues(self.env, self.truncation)
         if self.env.max_steps:
             self.shaping.check_horizon(self.env.max_steps)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the run promises that F' cancels over every whole episode."""
+        kept = self.settlement == "episode" and self.correction is None
+        return kept and is_exact(self.shaping, self.truncation)
+
+    @property
+    def compiled_env(self) -> Environment[Any]:
+        """The environment, where it is part of the compiled program.
+
+        Raises:
+            InputTypeError: If it is stepped on the host.
+
+        """
+        env: Any = self.env
+        if not hasattr(env, "reset"):
+            raise InputTypeError(
+                f"env must be compiled to train here, received {env}, which is stepped on the host: use pbim train, or "
+                "pbim.training.host.HostBackend"
+            )
+        found: Environment[Any] = env
+        return found
 
     @property
     def bonus_gamma(self) -> float:
@@ -132,13 +177,6 @@ class PPO:
             head_size=self.head_size,
             init_scheme=self.init_scheme,
         )
-
-
-def _at_least_one(config: PPO, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, received {value!r}: raise it")
 
 
 def _divides(name: str, divisor: int, of: str, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The conversion inside the loop, with the choice of what a truncation settles."""
+"""The conversion and the certificate inside the loop: where a rollout settles a ledger, and where it forgets one."""
 
 from typing import Any
 
@@ -7,41 +7,69 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents._config import PPO
+from pbim.shaping import State
+from pbim.truncation import Ends, ends
+from pbim.verification import Certificate, CertificateState
 
 
-def convert(config: PPO, state: Any, bonus: Array, terminated: Array, truncated: Array) -> tuple[Any, Array]:
+def ledger_ends(config: PPO, terminated: Array, truncated: Array) -> Ends[Array]:
+    """Return what a step ends for the ledger; it is what it ends for the learner unless ``settlement`` says otherwise.
+
+    With ``settlement="termination"`` a truncation does to the ledger what it would do if the learner bootstrapped.
+    """
+    return ends("bootstrap" if config.settlement == "termination" else config.truncation, terminated, truncated)
+
+
+def convert(config: PPO, state: State, bonus: Array, end: Ends[Array]) -> tuple[State, Array]:
     """Return the conversion's state and F' (T, num_envs) for a rollout of scaled bonuses.
 
-    With ``config.settle_truncated`` an episode is settled wherever it stops. Without, a truncated episode's ledger is
-    forgotten unpaid: right only for a learner whose bootstrap value already holds what is still owed. With
-    ``config.settlement == "rollout"`` every rollout begins with an empty ledger and the bonus less the rollout's own
-    mean, so that neither what earlier rollouts paid is taken back nor is the mean known before the step.
+    Args:
+        config: The run.
+        state: The conversion's state before the rollout.
+        bonus: The bonus times its scale, (T, num_envs).
+        end: What each step ends for the ledger, (T, num_envs) each.
+
     """
+    shaping = config.shaping
     if config.settlement == "rollout":
-        mean = 0 if getattr(config.shaping, "normalize", False) is False else jnp.mean(bonus)
-        fresh = config.shaping.frozen()
-        _, shaped = fresh.rollout(fresh.init(bonus.shape[1], like=bonus), bonus - mean, terminated | truncated)
+        # Every rollout starts with an empty ledger and the bonus less the rollout's own mean: neither is what earlier
+        # rollouts paid taken back, nor is the mean known before the step.
+        mean = 0 if getattr(shaping, "normalize", False) is False else jnp.mean(bonus)
+        fresh = shaping.frozen()
+        _, shaped = fresh.rollout(fresh.init(bonus.shape[1], like=bonus), bonus - mean, end.settled)
         return state, shaped
-    if config.settle_truncated:
-        return config.shaping.rollout(state, bonus, terminated | truncated)
-    empty = config.shaping.init(bonus.shape[1], like=bonus)
+    if not _leaves_open(config):
+        return shaping.rollout(state, bonus, end.settled)
 
-    def body(state: Any, row: tuple[Array, Array, Array]) -> tuple[Any, Array]:
-        paid, over, cut = row
-        state, shaped = config.shaping.step(state, paid, over)
-        return _forgotten(empty, state, cut), shaped
+    def body(state: State, row: tuple[Array, Array, Array]) -> tuple[State, Array]:
+        bonus, settled, left_open = row
+        state, shaped = shaping.step(state, bonus, settled)
+        return shaping.discard(state, left_open), shaped
 
-    return jax.lax.scan(body, state, (bonus, terminated, truncated & ~terminated))
-
-
-def abandoned(config: PPO, state: Any) -> Any:
-    """Return the conversion's state with every running episode dropped unsettled; statistics shared by all stay."""
-    fresh = config.shaping.init(config.num_envs, like=jnp.zeros(0))
-    return _forgotten(fresh, state, jnp.ones(config.num_envs, bool))
+    return jax.lax.scan(body, state, (bonus, end.settled, end.left_open))
 
 
-def _forgotten(fresh: Any, state: Any, where: Array) -> Any:
-    def leaf(new: Array, old: Array) -> Array:
-        return jnp.where(where, new, old) if new.ndim and new.shape[-1] == where.shape[0] else old
+def certify(config: PPO, state: CertificateState, shaped: Array, end: Ends[Array]) -> CertificateState:
+    """Return the certificate after a rollout's F' (T, num_envs); ``worst`` is of this rollout alone.
 
-    return jax.tree.map(leaf, fresh, state)
+    Args:
+        config: The run.
+        state: The certificate's state before the rollout.
+        shaped: The shaping rewards F'.
+        end: What each step ends for the learner: an episode that it leaves open to its value owes nothing yet.
+
+    """
+    certificate = Certificate(gamma=config.bonus_gamma)
+    state = state._replace(worst=jnp.zeros(()))
+    if config.truncation != "bootstrap":
+        return certificate.update(state, shaped, end.settled)
+
+    def body(state: Any, row: tuple[Array, Array, Array]) -> tuple[Any, None]:
+        shaped, settled, left_open = row
+        return certificate.discard(certificate.update(state, shaped, settled), left_open), None
+
+    return jax.lax.scan(body, state, (shaped, end.settled, end.left_open))[0]
+
+
+def _leaves_open(config: PPO) -> bool:
+    return config.truncation == "bootstrap" or config.settlement == "termination"

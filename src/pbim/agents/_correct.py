@@ -1,41 +1,46 @@
 """ADOPS and ADOPES inside the loop: a bonus corrected by what the two critics say (Forbes et al. 2025)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.config import Component
 from pbim.errors import InputError
 from pbim.shaping import adopes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adops:
+class Adops(Component):
     """Correct F where it would change the sign of the learner's one-step advantage; needs ``critics="separate"``.
 
     ``rise_frames`` = 0 is ADOPS; otherwise ADOPES, whose coefficient rises from 0 to 1 over that many frames.
     """
 
+    kind: ClassVar[str] = "adops"
+
     rise_frames: int = 0
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rise_frames < 0:
             raise InputError(f"rise_frames must be at least 0, received {self.rise_frames}: 0 corrects fully at once")
         if not self.epsilon > 0:
             raise InputError(f"epsilon must be positive, received {self.epsilon}: 1e-6 is usual")
 
-    def coefficient(self, seen: Array) -> Array:
-        """Return the share of the correction that is applied after ``seen`` frames."""
-        return jnp.minimum(1.0, seen / self.rise_frames) if self.rise_frames else jnp.ones_like(seen, jnp.float32)
+    def coefficient(self, frames: Array) -> Array:
+        """Return the share of the correction that is applied after ``frames`` frames."""
+        return jnp.minimum(1.0, frames / self.rise_frames) if self.rise_frames else jnp.ones_like(frames, jnp.float32)
 
-    def corrected(
-        self, bonus: Array, reward: Array, value: Array, next_value: Array, *, gamma: float, seen: Array
+    def correct(
+        self, bonus: Array, reward: Array, value: Array, next_value: Array, *, gamma: float, frames: Array
     ) -> Array:
         """Return the corrected bonus (T, num_envs); ``value`` and ``next_value`` (2, T, num_envs) are of R and F'.
 
-        ``next_value`` is what the learner expects after each step, 0 at an end without bootstrap; ``seen`` (T, 1) are
-        the frames before each step.
+        ``next_value`` is what the learner expects after each step, 0 at an end without bootstrap; ``frames`` (T, 1) are
+        those before each step.
         """
         corrected: Array = adopes(
             bonus,
@@ -46,7 +51,7 @@ class Adops:
             next_intrinsic_value=next_value[1],
             ended=jnp.zeros(bonus.shape, bool),  # next_value knows the ends
             gamma=gamma,
-            coefficient=self.coefficient(seen),
+            coefficient=self.coefficient(frames),
             epsilon=self.epsilon,
         )
         return corrected

@@ -16,7 +16,7 @@ from jax.custom_batching import sequential_vmap
 MOST_SEPARATE_PLACES = 25
 
 
-class Layer(NamedTuple):
+class LayerParams(NamedTuple):
     """Weight (outputs, inputs) and bias (outputs,); a 2x2 kernel's inputs are PyTorch's (channel, y, x), flattened."""
 
     weight: Array
@@ -67,7 +67,7 @@ def _taken(rows: Array, index: Array) -> Array:
     return taken
 
 
-def pooled_conv(layer: Layer, image: Array) -> Array:
+def pooled_conv(layer: LayerParams, image: Array) -> Array:
     """Return max-pool(relu(conv 2x2)), (outputs, height, width, batch), of images (channels, H, W, batch)."""
     height, width = ((length - 1) // 2 for length in image.shape[1:3])
     seen = [
@@ -107,7 +107,7 @@ def _largest_backward(saved: tuple[Any, ...], d: Array) -> tuple[Array, Array, N
 _largest_of_four.defvjp(_largest_forward, _largest_backward)
 
 
-def conv(layer: Layer, x: Array) -> Array:
+def conv(layer: LayerParams, x: Array) -> Array:
     """Return a 2x2 convolution, (outputs, height - 1, width - 1, batch), of x (inputs, height, width, batch)."""
     _, height, width, batch = x.shape
     one, large = (height, width) == (2, 2), height * width > MOST_SEPARATE_PLACES
@@ -172,10 +172,10 @@ def _by_channel(kernel: Array) -> Array:
     return kernel.reshape(kernel.shape[0], 4, -1).swapaxes(1, 2).reshape(kernel.shape)
 
 
-def unit_columns(key: Array, outputs: int, inputs: int) -> Layer:
+def unit_columns(key: Array, outputs: int, inputs: int) -> LayerParams:
     """Draw normal weights scaled to unit norm per output, zero bias (what torch-ac's models start from)."""
     weight = jax.random.normal(key, (outputs, inputs))
-    return Layer(weight / jnp.linalg.norm(weight, axis=1, keepdims=True), jnp.zeros(outputs))
+    return LayerParams(weight / jnp.linalg.norm(weight, axis=1, keepdims=True), jnp.zeros(outputs))
 
 
 def uniform(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
@@ -183,8 +183,8 @@ def uniform(key: Array, shape: tuple[int, ...], fan_in: int) -> Array:
     return jax.random.uniform(key, shape, minval=-1.0, maxval=1.0) / jnp.sqrt(float(fan_in))
 
 
-def orthogonal(key: Array, outputs: int, inputs: int, gain: float) -> Layer:
+def orthogonal(key: Array, outputs: int, inputs: int, gain: float) -> LayerParams:
     """Draw an orthogonal weight of the given gain and a zero bias; seeds draw in turn (see ``intrinsic._networks``)."""
     draw = jax.nn.initializers.orthogonal(gain, column_axis=0)
     weight = sequential_vmap(lambda key: draw(key, (outputs, inputs), jnp.float32))(key)  # type: ignore[no-untyped-call]
-    return Layer(weight, jnp.zeros(outputs))
+    return LayerParams(weight, jnp.zeros(outputs))

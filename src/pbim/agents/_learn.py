@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pbim.agents._config import PPO
 
 
-class Learner(NamedTuple):
+class LearnerState(NamedTuple):
     """Parameters, the optimiser's memory, and the epochs done so far () (every other one shifts the cuts)."""
 
     params: Params
@@ -53,7 +53,7 @@ class Minibatch(NamedTuple):
     weight: Array
 
 
-class Drawn(NamedTuple):
+class Draw(NamedTuple):
     """A minibatch: subsequences and weights (n,), their frames (steps, n), their rows of ``_on_end`` (K,)."""
 
     sequences: Array
@@ -63,7 +63,7 @@ class Drawn(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """What one gradient step saw, ()."""
+    """The parts of the loss of one gradient step, ()."""
 
     entropy: Array
     value: Array
@@ -72,13 +72,13 @@ class Losses(NamedTuple):
     gradient_norm: Array
 
 
-def start(config: "PPO", key: Array) -> Learner:
+def start(config: "PPO", key: Array) -> LearnerState:
     """Return a learner with fresh parameters."""
     params = config.network.init(key)
-    return Learner(params, _adam(config).init(params), jnp.zeros((), jnp.int32))
+    return LearnerState(params, _adam(config).init(params), jnp.zeros((), jnp.int32))
 
 
-def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Learner, Losses]:
+def learn(config: "PPO", learner: LearnerState, batch: Batch, key: Array) -> tuple[LearnerState, Losses]:
     """Return the learner after all epochs on one rollout, and the mean of its gradient steps' losses."""
     cuts = config.cuts
     may_be_empty = cuts.shift > 0 and cuts.num_envs >= cuts.per_minibatch  # so many are left out of a shifted epoch
@@ -87,7 +87,7 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
     first = cuts.starts(batch.memory, jnp.zeros((), bool))
     begin = jnp.where(learner.epochs % 2 == 1, cuts.starts(batch.memory, jnp.ones((), bool)), first)
 
-    def epoch(carry: tuple[Learner, Array], key: Array) -> tuple[tuple[Learner, Array], Losses]:
+    def epoch(carry: tuple[LearnerState, Array], key: Array) -> tuple[tuple[LearnerState, Array], Losses]:
         learner, starts = carry
         shifted = learner.epochs % 2 == 1
         order, weights = cuts.draw(key, shifted)
@@ -95,20 +95,20 @@ def learn(config: "PPO", learner: Learner, batch: Batch, key: Array) -> tuple[Le
         on_end = _on_end(rows, frames)
         places = jnp.arange(on_end.shape[0]).reshape(len(order), -1)
 
-        def step(inner: tuple[Params, Any], drawn: Drawn) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
-            minibatch = _minibatch(on_end, columns, starts, drawn)
+        def step(inner: tuple[Params, Any], draw: Draw) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
+            minibatch = _minibatch(on_end, columns, starts, draw)
             params, optimizer, losses, memories = gradient_step(config, *inner, minibatch)
-            learnt = (params, optimizer)
+            after = (params, optimizer)
             if may_be_empty:
-                learnt = jax.tree.map(lambda new, old: jnp.where(jnp.any(drawn.weight > 0), new, old), learnt, inner)
-            return learnt, (losses, _kept(config, memories, shifted))
+                after = jax.tree.map(lambda new, old: jnp.where(jnp.any(draw.weight > 0), new, old), after, inner)
+            return after, (losses, _memory_at_cut(config, memories, shifted))
 
-        (params, optimizer), (losses, kept) = jax.lax.scan(
-            step, (learner.params, learner.optimizer), Drawn(order, weights, frames, places)
+        (params, optimizer), (losses, passed) = jax.lax.scan(
+            step, (learner.params, learner.optimizer), Draw(order, weights, frames, places)
         )
         if config.refresh_memories and cuts.shift and config.memory != "none":
-            starts = cuts.refreshed(order, kept, first, shifted)
-        return (Learner(params, optimizer, learner.epochs + 1), starts), losses
+            starts = cuts.refresh(order, passed, first, shifted)
+        return (LearnerState(params, optimizer, learner.epochs + 1), starts), losses
 
     (learner, _), losses = jax.lax.scan(epoch, (learner, begin), jax.random.split(key, config.epochs))
     return learner, jax.tree.map(jnp.nanmean if may_be_empty else jnp.mean, losses)  # empty minibatches have NaN
@@ -182,23 +182,23 @@ def _on_end(rows: Array, frames: Array) -> Array:
     return taken.swapaxes(1, 2).reshape(-1, taken.shape[1]).astype(jnp.float32)
 
 
-def _minibatch(on_end: Array, columns: Array, starts: Array, drawn: Drawn) -> Minibatch:
-    mask, action, log_prob, advantage, *values = _layers.take_rows(columns, drawn.frames.reshape(-1)).T
+def _minibatch(on_end: Array, columns: Array, starts: Array, draw: Draw) -> Minibatch:
+    mask, action, log_prob, advantage, *values = _layers.take_rows(columns, draw.frames.reshape(-1)).T
     critics = len(values) // 2
     return Minibatch(
-        rows=_layers.take_rows(on_end, drawn.rows).T,
-        memory=_layers.take_rows(starts, drawn.sequences).T,
-        mask=mask.reshape(drawn.frames.shape),
+        rows=_layers.take_rows(on_end, draw.rows).T,
+        memory=_layers.take_rows(starts, draw.sequences).T,
+        mask=mask.reshape(draw.frames.shape),
         action=action.astype(jnp.int32),
         log_prob=log_prob,
         advantage=advantage,
         value=jnp.stack(values[:critics]),
         target=jnp.stack(values[critics:]),
-        weight=jnp.tile(drawn.weight, drawn.frames.shape[0]),
+        weight=jnp.tile(draw.weight, draw.frames.shape[0]),
     )
 
 
-def _kept(config: "PPO", memories: list[Array], shifted: Array) -> Array:
+def _memory_at_cut(config: "PPO", memories: list[Array], shifted: Array) -> Array:
     """Return the memory where the next epoch's cut falls inside the subsequences."""
     shift = config.cuts.shift
     return jnp.where(shifted, memories[config.recurrence - shift], memories[shift])

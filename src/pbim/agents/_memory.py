@@ -9,14 +9,14 @@ from jax import Array
 from pbim.agents._layers import affine
 
 
-class Cell(NamedTuple):
+class RecurrentCell(NamedTuple):
     """Weight (gates * hidden, inputs + hidden), and the two biases that PyTorch keeps, (2, gates * hidden)."""
 
     weight: Array
     bias: Array
 
 
-def lstm_step(cell: Cell, x: Array, memory: Array, *, constant: bool = False) -> Array:
+def lstm_step(cell: RecurrentCell, x: Array, memory: Array, *, constant: bool = False) -> Array:
     """Return the memory (2 * hidden, batch) = (h, c) after one step on x (inputs, batch).
 
     Hochreiter & Schmidhuber 1997, with PyTorch's order of gates: i, f, g, o.
@@ -28,7 +28,7 @@ def lstm_step(cell: Cell, x: Array, memory: Array, *, constant: bool = False) ->
     return jnp.concatenate([jax.nn.sigmoid(o) * jnp.tanh(c), c])
 
 
-def gru_step(cell: Cell, x: Array, memory: Array, *, constant: bool = False) -> Array:
+def gru_step(cell: RecurrentCell, x: Array, memory: Array, *, constant: bool = False) -> Array:
     """Return the memory (hidden, batch) after one step on x (inputs, batch); gates r, z, n.
 
     Cho et al. 2014, as PyTorch computes it: the candidate's second bias stays inside the reset gate.

@@ -60,12 +60,12 @@ class Cuts:
         frames = self.frames(jnp.arange(self.sequences), shifted)[0]
         return memories.swapaxes(1, 2).reshape(self.num_steps * self.num_envs, -1)[frames]
 
-    def refreshed(self, order: Array, kept: Array, first: Array, shifted: Array) -> Array:
-        """Return the next epoch's starts (sequences, rows): the memories ``kept`` where this epoch passed them.
+    def refresh(self, order: Array, passed: Array, first: Array, shifted: Array) -> Array:
+        """Return the next epoch's starts (sequences, rows): the memories where this epoch passed them.
 
-        ``kept`` (minibatches, rows, per_minibatch) is the memory at the next epoch's cut inside each subsequence,
+        ``passed`` (minibatches, rows, per_minibatch) is the memory at the next epoch's cut inside each subsequence,
         ``first`` (sequences, rows) the rollout's own, still valid for the first piece of each environment.
         """
-        by_number = kept.swapaxes(1, 2).reshape(self.sequences, -1)[jnp.argsort(order.reshape(-1))]
+        by_number = passed.swapaxes(1, 2).reshape(self.sequences, -1)[jnp.argsort(order.reshape(-1))]
         moved = jnp.concatenate([first[: self.num_envs], by_number[: -self.num_envs]])
         return jnp.where(shifted, moved, by_number)

@@ -9,25 +9,25 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents import _layers as layers
-from pbim.agents._layers import Layer
-from pbim.agents._memory import Cell, gru_step, lstm_step
+from pbim.agents._layers import LayerParams
+from pbim.agents._memory import RecurrentCell, gru_step, lstm_step
+from pbim.envs.protocol import SMALLEST_IMAGE
 from pbim.errors import InputError
 
-Memory = Literal["lstm", "gru", "none"]
-Init = Literal["torch-ac", "orthogonal"]
+MemoryKind = Literal["lstm", "gru", "none"]
+InitScheme = Literal["torch-ac", "orthogonal"]
 
 FILTERS = (16, 32, 64)
-SMALLEST_IMAGE = 7
 
 
 class Params(NamedTuple):
     """Embedding, recurrent cell (None without memory) and heads; ``hidden`` is the first layer of both heads."""
 
-    embedding: tuple[Layer, ...]
-    cell: Cell | None
-    hidden: Layer
-    actor: Layer
-    critic: Layer
+    embedding: tuple[LayerParams, ...]
+    cell: RecurrentCell | None
+    hidden: LayerParams
+    actor: LayerParams
+    critic: LayerParams
 
 
 class Output(NamedTuple):
@@ -49,10 +49,10 @@ class Network:
     num_actions: int
     num_values: int = 1
     num_indices: int = 0
-    memory: Memory = "lstm"
+    memory: MemoryKind = "lstm"
     hidden_size: int = 64
     head_size: int = 64
-    init_scheme: Init = "torch-ac"
+    init_scheme: InitScheme = "torch-ac"
 
     def __post_init__(self) -> None:
         if len(self.obs_shape) == 3 and min(self.obs_shape[:2]) < SMALLEST_IMAGE:
@@ -149,7 +149,7 @@ class Network:
             cores.append(core)
         return self.heads(params, jnp.stack(cores, axis=1).reshape(-1, steps * batch)), memories
 
-    def _init_embedding(self, key: Array) -> tuple[Layer, ...]:
+    def _init_embedding(self, key: Array) -> tuple[LayerParams, ...]:
         if len(self.obs_shape) < 3:
             inputs = self.obs_shape[0] if self.obs_shape else self.num_indices
             return (self._init_dense(key, self.hidden_size, inputs, math.sqrt(2)),)
@@ -161,19 +161,21 @@ class Network:
             else:
                 weight, bias = jax.random.split(k)
                 found.append(
-                    Layer(layers.uniform(weight, (outputs, fan_in), fan_in), layers.uniform(bias, (outputs,), fan_in))
+                    LayerParams(
+                        layers.uniform(weight, (outputs, fan_in), fan_in), layers.uniform(bias, (outputs,), fan_in)
+                    )
                 )
         return tuple(found)
 
-    def _init_cell(self, key: Array) -> Cell:
+    def _init_cell(self, key: Array) -> RecurrentCell:
         gates, size = (4 if self.memory == "lstm" else 3) * self.hidden_size, self.hidden_size
         shape = (gates, self.embedding_size + size)
         if self.init_scheme == "orthogonal":
-            return Cell(layers.orthogonal(key, *shape, 1.0).weight, jnp.zeros((2, gates)))
+            return RecurrentCell(layers.orthogonal(key, *shape, 1.0).weight, jnp.zeros((2, gates)))
         weight, bias = jax.random.split(key)
-        return Cell(layers.uniform(weight, shape, size), layers.uniform(bias, (2, gates), size))
+        return RecurrentCell(layers.uniform(weight, shape, size), layers.uniform(bias, (2, gates), size))
 
-    def _init_dense(self, key: Array, outputs: int, inputs: int, gain: float) -> Layer:
+    def _init_dense(self, key: Array, outputs: int, inputs: int, gain: float) -> LayerParams:
         if self.init_scheme == "orthogonal":
             return layers.orthogonal(key, outputs, inputs, gain)
         return layers.unit_columns(key, outputs, inputs)

@@ -10,6 +10,7 @@ from pbim.agents import _bonus
 from pbim.agents._networks import Network, Params
 from pbim.envs import Environment, autoreset_batch
 from pbim.intrinsic import Transition
+from pbim.truncation import Truncation, ends
 
 
 class World(NamedTuple):
@@ -70,12 +71,12 @@ def collect(
     *,
     num_steps: int,
     stepwise: bool,
-    keep_final: bool,
+    truncation: Truncation,
 ) -> tuple[World, Steps]:
     """Act for ``num_steps`` steps; randomness is drawn for the whole rollout at once.
 
-    A ``stepwise`` bonus is paid and learns inside the loop; for any other the transitions are handed back.
-    ``keep_final`` also hands back the prepared true successors, which a learner that bootstraps at truncation needs.
+    A ``stepwise`` bonus is paid and learns inside the loop; for any other the transitions are handed back. Where the
+    learner bootstraps at a ``truncation``, the prepared true successors are handed back too.
     """
     num_envs = world.mask.shape[0]
     noise_key, env_key = jax.random.split(key)
@@ -86,16 +87,16 @@ def collect(
         memory, core = network.step(params, network.embed(params, rows), world.memory * world.mask)
         logits = network.logits(params, core)
         action = jnp.argmax(logits + row[0], axis=0)  # a draw from softmax(logits)
-        out = autoreset_batch(env, row[1], world.state, action)
+        out = autoreset_batch(env, row[1], world.state, action, truncation)
         step = out.timestep
+        over = ends(truncation, step.terminated, step.truncated).over
         transition = Transition(
-            world.obs, action, step.obs, step.terminated, step.truncated, _bonus.info(env, step.state)
+            world.obs, action, step.obs, step.terminated, step.truncated & over, _bonus.info(env, step.state)
         )
         state, paid = world.bonus, jnp.zeros(num_envs)
         if stepwise:
             state, paid = bonus.update_fn(state, transition), bonus.reward_fn(state, transition)
-        ended = step.terminated | step.truncated
-        following = World(out.state, out.obs, memory, 1.0 - ended, state)
+        following = World(out.state, out.obs, memory, 1.0 - over, state)
         return following, Steps(
             rows,
             world.memory,
@@ -107,9 +108,9 @@ def collect(
             step.terminated,
             step.truncated,
             paid,
-            network.prepare(step.obs) if keep_final else None,
+            network.prepare(step.obs) if truncation == "bootstrap" else None,
             None if stepwise or bonus is None else transition,
-            out.state if hasattr(env, "optimal_length") else None,
+            out.state if truncation != "continue" and hasattr(env, "optimal_length") else None,
         )
 
     return jax.lax.scan(body, world, (noise, jax.random.split(env_key, num_steps)))

@@ -5,33 +5,62 @@ paper's DoorKey experiments grew from: stored hidden states, no bootstrap at the
 are, clipped values.
 """
 
-from functools import partial
-
 import jax
 from jax import Array
 
-from pbim.agents import _rollout
+from pbim._jit import jit
+from pbim.agents import _rollout, _update
 from pbim.agents._config import PPO as PPO
-from pbim.agents._update import Carry as Carry, Metrics as Metrics, begin, finish
+from pbim.agents._metrics import Metrics as Metrics
+from pbim.agents._update import Carry as Carry
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def init(config: PPO, key: Array) -> Carry:
-    """Return a run before its first update."""
+    """Return a run before its first update.
+
+    Args:
+        config: The run; compiled once for equal configurations.
+        key: The seed's random key, ().
+
+    Returns:
+        Everything the run is, for :func:`update_chunk` and for a checkpoint.
+
+    Raises:
+        InputError: If the environment does not offer what the bonus reads.
+
+    """
     params_key, world_key, key = jax.random.split(key, 3)
-    world = _rollout.reset(config.env, config.network, config.intrinsic, config.num_envs, world_key)
-    return begin(config, params_key, world, key)
+    world = _rollout.reset(config.compiled_env, config.network, config.intrinsic, config.num_envs, world_key)
+    return _update.start(config, params_key, world, key)
 
 
-@partial(jax.jit, static_argnums=(0, 2), donate_argnums=1)
+@jit(static_argnums=(0, 2), donate_argnums=1)
 def update_chunk(config: PPO, carry: Carry, updates: int) -> tuple[Carry, Metrics]:
-    """Return the run after ``updates`` more updates, and their metrics, (updates,) each; ``carry`` is used up."""
+    """Return the run after ``updates`` more updates, and their metrics, (updates,) each.
+
+    Args:
+        config: The run.
+        carry: The run so far; it is used up.
+        updates: How many; each number is a program of its own.
+
+    """
     return _scan(config, carry, updates)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def train(config: PPO, key: Array) -> tuple[Carry, Metrics]:
     """Run the whole of ``config.total_frames``: a pure function of the key, so seeds are a ``jax.vmap``.
+
+    Args:
+        config: The run.
+        key: The seed's random key, ().
+
+    Returns:
+        The run after its last update, and the metrics of all updates, (config.updates,) each.
+
+    Raises:
+        InputError: If the environment does not offer what the bonus reads.
 
     >>> import jax
     >>> from pbim.agents.ppo import PPO, train
@@ -40,6 +69,7 @@ def train(config: PPO, key: Array) -> tuple[Carry, Metrics]:
     >>> carry, metrics = train(config, jax.random.key(0))
     >>> metrics.frames.tolist()
     [16, 32]
+
     """
     return _scan(config, init(config, key), config.updates)
 
@@ -52,7 +82,7 @@ def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
     """Collect one rollout and learn from it."""
     key, rollout_key, learn_key = jax.random.split(carry.key, 3)
     world, steps = _rollout.collect(
-        config.env,
+        config.compiled_env,
         config.network,
         config.intrinsic,
         carry.learner.params,
@@ -60,6 +90,6 @@ def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
         rollout_key,
         num_steps=config.num_steps,
         stepwise=config.pays_stepwise,
-        keep_final=config.truncation == "bootstrap",
+        truncation=config.truncation,
     )
-    return finish(config, carry._replace(key=key), world, steps, learn_key)
+    return _update.finish(config, carry._replace(key=key), world, steps, learn_key)

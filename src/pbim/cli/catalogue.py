@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pbim.cli.tables import print_table
+from pbim.config import components
+from pbim.errors import MissingExtraError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,44 +37,45 @@ class List:
 
 
 def _conversions() -> list[dict[str, Any]]:
-    from pbim.shaping import GUARANTEES
+    from pbim.shaping import ADOPS_GUARANTEE, Shaping
 
+    found = [(cls.kind, cls.summary, cls.guarantee) for cls in components("shaping") if issubclass(cls, Shaping)]
+    found += [
+        ("adops", "corrects the bonus where two critics say it would change the preferred action", ADOPS_GUARANTEE),
+        ("adopes", "the same, with a coefficient that rises to one", ADOPS_GUARANTEE),
+    ]
     return [
         {
-            "name": name,
+            "name": kind,
             "does": summary,
             "guarantee": str(guarantee.level),
             "if": guarantee.assumption,
             "reference": guarantee.reference,
         }
-        for name, (summary, guarantee) in GUARANTEES.items()
+        for kind, summary, guarantee in found
     ]
 
 
 def _catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Return studies, environments and bonuses, one line each; without JAX there are only studies to run elsewhere."""
-    from pbim.studies import STUDIES
-
-    studies = [
-        {"name": study.name, "runs": len(study.cells) * study.seeds, "asks": study.summary}
-        for study in STUDIES.values()
-    ]
+    """Return studies, environments and bonuses, one line each, as far as the installed extras go."""
+    found: dict[str, list[dict[str, Any]]] = {}
     try:
-        from pbim import intrinsic
-        from pbim.training.names import ENVIRONMENTS
+        from pbim.envs import ENVIRONMENTS
+        from pbim.studies import STUDIES
 
-        bonuses = [getattr(intrinsic, name) for name in sorted(intrinsic.__all__)]
-    except ModuleNotFoundError:
-        return {"studies": studies}
-    return {
-        "studies": studies,
-        "environments": [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()],
-        "bonuses": [
-            {"name": bonus.__name__, "pays": _first_sentence(bonus)}
-            for bonus in bonuses
-            if isinstance(bonus, type) and hasattr(bonus, "reward") and bonus is not intrinsic.Intrinsic
-        ],
-    }
+        found["studies"] = [
+            {"name": name, "runs": sum(map(study.seeds_of, study.cells)), "asks": study.summary}
+            for name, study in STUDIES.items()
+        ]
+        found["environments"] = [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()]
+    except MissingExtraError:
+        pass  # what is installed is listed
+    found["bonuses"] = [
+        {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
+        for cls in components("intrinsic")
+        if hasattr(cls, "reward")
+    ]
+    return found
 
 
 def _first_sentence(thing: Any) -> str:

@@ -1,4 +1,4 @@
-"""The command ``pbim report``: arguments as data, and ``run() -> exit code``."""
+"""``pbim report``: a study's results as one page."""
 
 import json
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Report:
             page, figures = write(evidence, self.publish or self.folder, out=self.out)
         except OSError as error:
             raise InputError(f"the report could not be written ({error}): choose another --out or make room") from None
-        smoke = bool(evidence.study["quick"])
+        smoke = evidence.study.quick
         if self.json:
             verdicts = [row(verdict) for verdict in evidence.verdicts]
             found = {"page": str(page), "figures": [str(file) for file in figures], "headline": evidence.headline}

@@ -1,4 +1,4 @@
-"""The command ``pbim reproduce``: arguments as data, and ``run() -> exit code``."""
+"""``pbim reproduce``: a study, run or continued, and its report."""
 
 import shlex
 from dataclasses import dataclass, fields
@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from pbim.errors import InputError, choose
+from pbim.cli import components
+from pbim.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class Reproduce:
     """
 
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")]
-    """Its name: cliff, cliff-long, doorkey, ..."""
+    """Its name: cliff, cliff-long, doorkey, ... or your own, package.module:STUDY."""
     seeds: int | None = None
     """Runs of every cell; the study's own number if left out."""
     only: tuple[str, ...] = ()
@@ -33,7 +34,7 @@ class Reproduce:
     out: Path | None = None
     """The folder of the results; out/STUDY if left out (out/STUDY-quick with --quick)."""
     jobs: int | None = None
-    """Processes at once; one a core if left out, fewer where memory is short."""
+    """Processes at once; one per core if left out, fewer where memory is short."""
     checkpoint_every: float = 5.0
     """Seconds between two checkpoints of a run: as much as a power cut may cost."""
     engine: Literal["local", "ray"] = "local"
@@ -48,12 +49,14 @@ class Reproduce:
     def run(self) -> int:
         """Run the study and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
         from pbim.results import sinks
-        from pbim.studies import STUDIES
+        from pbim.studies import find
 
-        study = STUDIES[choose("study", self.study, STUDIES)]
+        if ":" in self.study:
+            components.import_from_here()
+        study = find(self.study)
         study = study.sized(seeds=self.seeds, only=self.only, frames=self.frames, quick=self.quick)
         if self.jobs is not None and self.jobs < 1:
-            raise InputError(f"jobs must be at least 1, received {self.jobs}: leave it out for one a core")
+            raise InputError(f"jobs must be at least 1, received {self.jobs}: leave it out for one per core")
         if self.address is not None and self.engine != "ray":
             raise InputError("address is for --engine ray: add it, or leave the address out")
         sinks.check(tensorboard=self.tensorboard, wandb=self.wandb is not None)

@@ -1,14 +1,16 @@
-"""The command ``pbim results``: arguments as data, and ``run() -> exit code``."""
+"""``pbim results``: the runs of a study."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from pbim.errors import choose
-from pbim.results.store import Run, Store
+
+if TYPE_CHECKING:
+    from pbim.results import Run
 
 STATES = ("waiting", "running", "failed", "corrupt", "done")
 
@@ -27,14 +29,16 @@ class Results:
     state: str | None = None
     """Only runs that are waiting, running, failed, corrupt or done."""
     json: bool = False
-    """Print one JSON object a run."""
+    """Print one JSON object per run."""
 
     def run(self) -> int:
         """Print the runs and return the exit code."""
+        from pbim.results import Store
+
         store = Store(self.folder)
-        study = store.study()
+        study = store.plan()
         if self.cell is not None:
-            choose("cell", self.cell, [cell["name"] for cell in study["cells"]])
+            choose("cell", self.cell, [cell.name for cell in study.cells])
         if self.state is not None:
             choose("state", self.state, STATES)
         found = store.runs(lambda run: self.cell in (None, run.cell) and self.state in (None, run.state))
@@ -42,24 +46,24 @@ class Results:
             for run in found:
                 print(json.dumps(row(run)))
             return 0
-        _print(f"{study['title']}{' (smoke size)' if study['quick'] else ''}", [row(run) for run in found])
+        _print(f"{study.title}{' (smoke size)' if study.quick else ''}", [row(run) for run in found])
         return 0
 
 
-def row(run: Run) -> dict[str, Any]:
+def row(run: "Run") -> dict[str, Any]:
     """Return what there is to say of one run."""
     status = run.status
     return {
         "cell": run.cell,
         "seed": run.seed,
         "state": run.state,
-        "steps": status.get("steps"),
-        "seconds": status.get("seconds"),
+        "steps": status.steps,
+        "seconds": status.seconds,
         "folder": str(run.folder),
-        "error": status.get("error"),
-        "versions": status.get("versions"),
-        "commit": status.get("commit"),
-        "finished": status.get("finished"),
+        "error": status.error,
+        "versions": dict(status.versions),
+        "commit": status.commit,
+        "finished": status.finished,
     }
 
 

@@ -1,64 +1,41 @@
-"""``pbim train``: arguments as data, and ``run() -> exit code``."""
+"""``pbim train``: a learner with its components from the command line, trained with progress and checkpoints."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Self
 
 import tyro
 
+from pbim.cli import components
 from pbim.errors import InputError
-from pbim.training.compiled import keep_compiled as _keep_compiled
 
-CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
+ALPHA = 0.025
+"""The bonus coefficient where none is given: the paper's largest on DoorKey."""
+RECOMMENDED = "geometric"
+"""The conversion of a bonus where none is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Train recurrent PPO on an environment, with a bonus and its conversion; Ctrl-C leaves a checkpoint to resume.
 
+    pbim train ENV --intrinsic BONUS --shaping CONVERSION [options]
+
+    ENV: CliffWalk, CliffWalkLong, DoorKey-5x5, -6x6, -8x8, -16x16, gymnax:ID, navix:ID, xminigrid:ID (all compiled),
+    any Gymnasium id with discrete actions (stepped on the host; gymnasium:ID steps one of ours there too), or your own
+    package.module:Class. BONUS: none, or one that pbim list shows. CONVERSION: one that pbim list shows, or adops or
+    adopes (two critics). Both may be your own package.module:Class. Their fields are the options below; --rate is
+    short for --shaping.rate, --alpha for --intrinsic-scale, the coefficient that every bonus is multiplied by.
+
     Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
     """
 
-    env: Annotated[str, tyro.conf.Positional] = "DoorKey-8x8"
-    """CliffWalk, CliffWalkLong, DoorKey-5x5, -6x6, -8x8, -16x16, gymnax:ID, navix:ID, xminigrid:ID (all compiled), or
-    any Gymnasium id with discrete actions (stepped on the host; gymnasium:ID steps one of ours there too)."""
-    intrinsic: str = "none"
-    """The bonus: none, count, lifetime-count, rnd or icm. On the host, counts are of info["count_key"] if the
-    environment reports it, else of hashed observations, real numbers rounded to one decimal."""
-    alpha: float = 0.025
-    """The bonus coefficient."""
-    intrinsic_learning_rate: float = 1e-3
-    """The learning rate of rnd and icm."""
-    shaping: str = "none"
-    """The conversion: pbim, grm, geometric, bounded, mixture (half geometric, half grm), pies, adops, adopes (both with
-    two critics), raw or none."""
-    rate: float = 0.02
-    """The share of the ledger that geometric repays each step."""
-    delay: int = 32
-    """After how many steps grm repays."""
-    ledger_limit: float = 1.0
-    """What bounded may owe before it repays, in units of the extrinsic reward."""
-    normalize: bool = True
-    """Centre the bonus by its running mean before it is converted."""
-    decay_steps: int = 1_000_000
-    """After how many frames pies has faded out, or adopes corrects fully."""
-    gamma: float = 0.99
-    """The discount of the learner and of the conversion."""
-    frames: int = 10_000_000
-    """Frames in all."""
+    learner: Annotated[Any, tyro.conf.arg(name="")] = None
     seed: int = 0
-    num_envs: int = 16
-    num_steps: int = 128
-    epochs: int = 4
-    minibatch_size: int = 256
-    recurrence: int = 4
-    learning_rate: float = 1e-3
-    entropy_coefficient: float = 0.01
-    memory: Literal["lstm", "gru", "none"] = "lstm"
-    truncation: Literal["end", "bootstrap"] = "end"
     out: Path = Path("out/train")
-    """The folder of the run: checkpoint, settings, metrics (one JSON object a line)."""
+    """The folder of the run: checkpoint, settings, metrics (one JSON object per line)."""
     resume: bool = False
     """Continue the run in --out, bit for bit; environments on the host begin new episodes."""
     chunk: int = 8
@@ -73,80 +50,102 @@ class Train:
     json: bool = False
     """Print the last metrics as one JSON object."""
 
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Self:
+        """Return the command that the words after ``pbim train`` ask for."""
+        learner, rest = _learner(arguments)
+        parts = {"shaping": learner.shaping, "intrinsic": learner.intrinsic, "correction": learner.correction}
+        own = [name for name in components.options_of(type(learner)) + components.options_of(cls) if name not in parts]
+        words = components.lengthen(_renamed(rest), own, parts)
+        with components.registry():
+            return tyro.cli(cls, prog="pbim train", args=words, default=cls(learner=learner), config=components.STYLE)
+
     def run(self) -> int:
         """Train and return the exit code: 0 done, 130 stopped by Ctrl-C with a checkpoint written."""
         return _train(self)
 
     def settings(self) -> str:
         """Return what a resumed run must share with the one that was started, as JSON."""
-        free = ("out", "resume", "json", "chunk", "checkpoint_every", "evaluate_every", "evaluation_episodes", "frames")
-        return json.dumps({name: value for name, value in asdict(self).items() if name not in free}, sort_keys=True)
+        from pbim.config import canonical, encode
+
+        return canonical({**encode(self.learner), "total_frames": None, "seed": self.seed})
 
 
-def config_of(arguments: Train) -> Any:
-    """Return the PPO configuration that the arguments ask for."""
-    from pbim.agents.ppo import PPO
-    from pbim.training import names
+def _learner(arguments: Sequence[str]) -> tuple[Any, list[str]]:
+    """Return PPO with the components that the words name and every other setting by default, and the other words."""
+    from pbim.agents import PPO, Adops
+    from pbim.shaping import NoBonus, Raw
+    from pbim.training.bonuses import bonus_for
+    from pbim.training.environments import environment
 
-    env = names.environment(arguments.env)
-    bonus, scale = names.intrinsic(
-        arguments.intrinsic, env, alpha=arguments.alpha, learning_rate=arguments.intrinsic_learning_rate
-    )
-    shaping, correction = names.shaping(
-        arguments.shaping,
-        gamma=arguments.gamma,
-        rate=arguments.rate,
-        delay=arguments.delay,
-        limit=arguments.ledger_limit,
-        normalize=arguments.normalize,
-        decay_steps=arguments.decay_steps,
-    )
-    if bonus is None and arguments.shaping != "none":
-        raise InputError(f"shaping {arguments.shaping} has no bonus to convert: add --intrinsic count, rnd or icm")
-    same = {field.name for field in fields(PPO)} & {field.name for field in fields(Train)}
-    shared = {name: getattr(arguments, name) for name in same - {"env", "intrinsic", "shaping"}}
-    return PPO(
-        env=env,
-        intrinsic=bonus,
-        intrinsic_scale=scale,
-        shaping=shaping,
-        correction=correction,
-        critics="joint" if correction is None else "separate",
-        total_frames=arguments.frames,
-        **shared,
-    )
+    bonus_name, rest = components.take(arguments, "--intrinsic", "none")
+    name, rest = components.take(rest, "--shaping", "none" if bonus_name == "none" else RECOMMENDED)
+    gamma, rest = components.take(rest, "--gamma", "0.99")
+    env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("DoorKey-8x8", rest)
+    if ":" in env_name:
+        components.import_from_here()
+    env = environment(env_name)
+    bonus = None if bonus_name == "none" else bonus_for(bonus_name, env)
+    if bonus is None and name != "none":
+        raise InputError(f"shaping {name} has no bonus to convert: add --intrinsic count, rnd or icm")
+    settings: dict[str, Any] = {
+        "env": env,
+        "intrinsic": bonus,
+        "gamma": _number("gamma", gamma),
+        "intrinsic_scale": 1.0 if bonus is None else ALPHA,
+    }
+    if name in ("adops", "adopes"):
+        correction = Adops(rise_frames=0 if name == "adops" else 1_000_000)
+        return PPO(**settings, shaping=Raw(), correction=correction, critics="separate"), rest
+    shaping = NoBonus() if name == "none" else components.conversion(name, settings["gamma"])
+    return PPO(**settings, shaping=shaping), rest
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--{option} must be a number, received {text!r}: 0.99 is usual") from None
+
+
+def _renamed(arguments: Sequence[str]) -> list[str]:
+    """Return the words with the short names ``--alpha`` and ``--frames`` written out."""
+    names = {"--alpha": "--intrinsic-scale", "--frames": "--total-frames"}
+    parts = [word.partition("=") for word in arguments]
+    return [f"{names.get(name, name)}{equals}{text}" for name, equals, text in parts]
 
 
 def _train(arguments: Train) -> int:
     from rich.console import Console
 
     from pbim.training import checkpoint
-    from pbim.training.run import Run, engine_of, forget_after
+    from pbim.training.compiled import keep_compiled
+    from pbim.training.run import CHECKPOINT, METRICS, Trainer, backend_of, forget_after
 
     _check_counts(arguments)
-    config = config_of(arguments)
-    _keep_compiled()
+    config = arguments.learner
+    keep_compiled()
     path = arguments.out / CHECKPOINT
     _check_folder(arguments, path)
-    engine = engine_of(config, arguments.seed)
+    backend = backend_of(config, arguments.seed)
     if arguments.resume:
-        carry = engine.resumed(checkpoint.load(path, engine.like(), config=arguments.settings()))
+        carry = backend.resume(checkpoint.load(path, backend.shapes(), config=arguments.settings()))
         forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
     else:
-        carry = engine.start()
+        carry = backend.start()
         arguments.out.mkdir(parents=True, exist_ok=True)
         (arguments.out / METRICS).unlink(missing_ok=True)
-    run = Run(arguments, config, engine, carry)
+    run = Trainer(arguments, config, backend, carry)
     console = Console(stderr=True)
     try:
-        run.go(console)
+        run.train(console)
     except KeyboardInterrupt:
-        run.note()
+        run.record()
         run.save()
         console.print(f"stopped at {run.frames:,} frames; continue with the same command and --resume")
         return 130
     finally:
-        engine.close()
+        backend.close()
     run.save()
     summary = (
         json.dumps(run.summary()) if arguments.json else f"trained {run.frames:,} frames, written to {arguments.out}"
@@ -166,7 +165,7 @@ def _check_counts(arguments: Train) -> None:
 def _check_folder(arguments: Train, path: Path) -> None:
     if arguments.resume and not path.exists():
         raise InputError(
-            f"resume needs a run in {arguments.out}, which has no {CHECKPOINT}: leave --resume out to start"
+            f"resume needs a run in {arguments.out}, which has no {path.name}: leave --resume out to start"
         )
     if not arguments.resume and path.exists():
         raise InputError(f"{arguments.out} already holds a run: pass --resume to continue it, or another --out")

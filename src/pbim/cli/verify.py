@@ -3,16 +3,18 @@
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import tyro
 
+from pbim import config
+from pbim.cli import components
 from pbim.errors import InputError, choose
-from pbim.shaping import GRM, PBIM, PBRS, PIES, Bounded, Geometric, LookBack, Mixture, NoBonus, Raw, Shaping
+from pbim.shaping import Shaping
 from pbim.verification._numbers import parse, shown
 from pbim.verification.bonuses import BONUSES
 from pbim.verification.gallery import MDPS
@@ -29,6 +31,11 @@ GYM_GAMMA, GYM_ALPHA, GYM_HISTORIES = Fraction(9, 10), Fraction(1, 5), 100_000
 class Verify:
     """Does a bonus change what is optimal? Exit code 0: preserved, 1: not preserved, 2: bad input.
 
+    pbim verify --env WORLD --intrinsic BONUS --shaping CONVERSION [options]
+
+    --list shows the worlds, bonuses and conversions to choose from. CONVERSION may also be your own
+    package.module:Class. Its fields are options, as in --shaping.rate 1/10, or --rate for short.
+
     Example: pbim verify --env corridor --intrinsic count --shaping raw
     """
 
@@ -36,8 +43,7 @@ class Verify:
     """A world of the gallery, or a Gymnasium toy-text id such as FrozenLake-v1."""
     intrinsic: str = "count"
     """A bonus of the gallery."""
-    shaping: str = "pbim"
-    """A conversion."""
+    shaping: Any = None
     gamma: str | None = None
     """The task's discount, as 0.95 or 19/20 (default: the world's own)."""
     shaping_gamma: str | None = None
@@ -46,12 +52,6 @@ class Verify:
     """The bonus coefficient (default: one that shows what the world teaches)."""
     horizon: int | None = None
     """The number of steps after which episodes are cut off."""
-    rate: str = "1/10"
-    """The share of the ledger that the conversion 'geometric' repays each step."""
-    delay: int = 1
-    """After how many steps the conversion 'grm' repays."""
-    ledger_limit: str = "1"
-    """What the conversion 'bounded' may owe before it repays."""
     mean: str = "0"
     """F-bar, the mean that centring conversions subtract."""
     exact: bool = False
@@ -67,53 +67,36 @@ class Verify:
     list_: Annotated[bool, tyro.conf.arg(name="list")] = False
     """Show the worlds, bonuses and conversions to choose from."""
 
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Self:
+        """Return the command that the words after ``pbim verify`` ask for."""
+        name, rest = components.take(arguments, "--shaping", "pbim")
+        try:
+            shaping = named_shaping(name)
+        except InputError as error:
+            if "--json" in rest:
+                print(json.dumps({"error": str(error)}))
+            raise
+        own = [option for option in components.options_of(cls) if option != "shaping"] + ["float", "list"]
+        words = components.lengthen(rest, own, {"shaping": shaping})
+        with components.registry(exact=True):
+            return tyro.cli(cls, prog="pbim verify", args=words, default=cls(shaping=shaping), config=components.STYLE)
+
     def run(self) -> int:
         """Print the verdict and return the exit code."""
         return run(self)
 
 
-@dataclass(frozen=True)
-class NamedShaping:
-    """A conversion by name: its class, the arguments it takes from the command line, and those it always gets."""
-
-    kind: type[Shaping]
-    takes: tuple[str, ...] = ("gamma",)
-    fixed: tuple[tuple[str, Any], ...] = ()
-    remark: str = ""
-
-    @property
-    def summary(self) -> str:
-        """Return what the conversion does."""
-        return f"{self.kind.summary}{self.remark}"
-
-    def make(self, gamma: Any, args: Verify) -> Shaping:
-        """Return the conversion that the arguments ask for."""
-        given: dict[str, Callable[[], Any]] = {
-            "gamma": lambda: gamma,
-            "delay": lambda: args.delay,
-            "rate": lambda: number("rate", args.rate),
-            "limit": lambda: number("ledger-limit", args.ledger_limit),
-            "members": lambda: tuple(SHAPINGS[name].make(gamma, args) for name in ("geometric", "grm")),
-        }
-        return self.kind(**{name: given[name]() for name in self.takes}, **dict(self.fixed))
+MISTAKES: dict[str, type[Shaping[Any]]] = {"unsettled-pbrs": UnsettledPBRS, "flipped-pbim": FlippedPBIM}
+"""Conversions with a mistake that others made, for the gallery."""
 
 
-SHAPINGS: dict[str, NamedShaping] = {
-    "raw": NamedShaping(Raw, takes=()),
-    "none": NamedShaping(NoBonus, takes=()),
-    "pbim": NamedShaping(PBIM, remark=" (centred, Eq. 34)"),
-    "pbim-no-norm": NamedShaping(PBIM, fixed=(("normalize", False),), remark=" (not centred, Eq. 30)"),
-    "grm": NamedShaping(GRM, takes=("gamma", "delay")),
-    "geometric": NamedShaping(Geometric, takes=("gamma", "rate")),
-    "bounded": NamedShaping(Bounded, takes=("gamma", "limit")),
-    "mixture": NamedShaping(Mixture, takes=("members",), remark=" (half geometric, half grm)"),
-    "pbrs": NamedShaping(PBRS),
-    "look-back": NamedShaping(LookBack),
-    "pies": NamedShaping(PIES, takes=(), fixed=(("decay_steps", 100_000),), remark=" (judged before it falls)"),
-    "unsettled-pbrs": NamedShaping(UnsettledPBRS),
-    "flipped-pbim": NamedShaping(FlippedPBIM),
-}
-"""The conversions that ``pbim verify`` knows by name."""
+def named_shaping(name: str) -> Shaping[Any]:
+    """Return the conversion of that name, for any discount, with exact numbers where it has some."""
+    any_gamma = Fraction(1)
+    if name in MISTAKES:
+        return MISTAKES[name](gamma=any_gamma)  # type: ignore[call-arg]
+    return components.conversion(name, any_gamma)
 
 
 def run(args: Verify) -> int:
@@ -127,12 +110,21 @@ def run(args: Verify) -> int:
         return refuse(error, as_json=args.json)
 
 
+def convertible() -> list[type[Shaping[Any]]]:
+    """Return the conversions that a command line can make and that take a bonus alone."""
+    found = []
+    for cls in config.components("shaping"):
+        if issubclass(cls, Shaping) and not set(cls.extra) - {"start"} and not cls.calls_back:
+            found.append(cls)
+    return found
+
+
 def listing(*, as_json: bool = False) -> str:
     """Return the worlds, bonuses and conversions with what each teaches."""
     parts = {
         "env": {name: world.teaches for name, world in MDPS.items()},
         "intrinsic": {name: bonus.teaches for name, bonus in BONUSES.items()},
-        "shaping": {name: shaping.summary for name, shaping in SHAPINGS.items()},
+        "shaping": {cls.kind: cls.summary for cls in (*convertible(), *MISTAKES.values())},
     }
     if as_json:
         return json.dumps(parts)
@@ -152,7 +144,7 @@ def _judge(args: Verify) -> int:
     report = verify(
         mdp,
         intrinsic=BONUSES[choose("--intrinsic", args.intrinsic, BONUSES)].make(mdp, alpha),
-        shaping=SHAPINGS[choose("--shaping", args.shaping, SHAPINGS)].make(gamma, args),
+        shaping=args.shaping.with_gamma(gamma),
         horizon=horizon,
         mean=number("mean", args.mean),
         exact=True if args.exact else False if args.float_ else None,

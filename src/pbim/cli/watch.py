@@ -7,7 +7,6 @@ from typing import Annotated
 
 import tyro
 
-from pbim.cli.train import CHECKPOINT, SETTINGS, Train, config_of
 from pbim.errors import InputError, choose
 
 VIDEOS = (".gif", ".mp4")
@@ -32,26 +31,27 @@ class Watch:
 
     def run(self) -> int:
         """Play, write the picture and return the exit code."""
-        return _watch(self)
+        from pbim.cli import components
+        from pbim.config import decode
+        from pbim.training import checkpoint
+        from pbim.training.replay import play, write
+        from pbim.training.run import CHECKPOINT, SETTINGS, backend_of
 
-
-def _watch(arguments: Watch) -> int:
-    from pbim.training import checkpoint
-    from pbim.training.replay import play, write
-    from pbim.training.run import engine_of
-
-    choose("the suffix of out", arguments.out.suffix.lower(), VIDEOS)
-    settings = arguments.folder / SETTINGS
-    if not settings.exists():
-        raise InputError(
-            f"folder must hold a run of pbim train, received {str(arguments.folder)!r}: it has no {SETTINGS}"
-        )
-    trained = Train(**json.loads(settings.read_text()))
-    config = config_of(trained)
-    engine = engine_of(config, trained.seed)
-    carry = checkpoint.load(arguments.folder / CHECKPOINT, engine.like(), config=trained.settings())
-    engine.close()
-    pictures, steps = play(config, carry.learner.params, episodes=arguments.episodes, seed=arguments.seed)
-    write(arguments.out, pictures, frames_per_second=arguments.frames_per_second)
-    print(f"{arguments.out}: {arguments.episodes} episodes, {steps} steps")
-    return 0
+        choose("the suffix of out", self.out.suffix.lower(), VIDEOS)
+        path = self.folder / SETTINGS
+        if not path.exists():
+            raise InputError(
+                f"folder must hold a run of pbim train, received {str(self.folder)!r}: it has no {SETTINGS}"
+            )
+        components.import_from_here()
+        settings = path.read_text()
+        data = json.loads(settings)
+        seed = data.pop("seed")
+        learner = decode({name: value for name, value in data.items() if name != "total_frames"})
+        backend = backend_of(learner, seed)
+        carry = checkpoint.load(self.folder / CHECKPOINT, backend.shapes(), config=settings)
+        backend.close()
+        pictures, steps = play(learner, carry.learner.params, episodes=self.episodes, seed=self.seed)
+        write(self.out, pictures, frames_per_second=self.frames_per_second)
+        print(f"{self.out}: {self.episodes} episodes, {steps} steps")
+        return 0

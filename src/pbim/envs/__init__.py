@@ -1,32 +1,19 @@
-"""The paper's environments, pure JAX: CliffWalk and DoorKey, and the protocol that agents see them through."""
+"""Environments as pure JAX functions, and the protocol that agents see them through.
+
+The public names stand in ``__init__.pyi``; each is loaded on first use. Importing the package registers ours with
+Gymnasium, if it is installed.
+"""
 
 from importlib.util import find_spec
 
-from pbim.envs._layout import DoorKeyState
-from pbim.envs.cliff_walk import CLIFF_WALK, CLIFF_WALK_LONG, CliffWalk, CliffWalkArrays, CliffWalkState
-from pbim.envs.doorkey import DoorKey
-from pbim.envs.optimal import optimal_steps
-from pbim.envs.protocol import Autoreset, Environment, Timestep, autoreset_batch, autoreset_step
-from pbim.envs.render import frame
+from pbim._extras import require
+from pbim._lazy import attach
 
-__all__ = [
-    "CLIFF_WALK",
-    "CLIFF_WALK_LONG",
-    "Autoreset",
-    "CliffWalk",
-    "CliffWalkArrays",
-    "CliffWalkState",
-    "DoorKey",
-    "DoorKeyState",
-    "Environment",
-    "Timestep",
-    "autoreset_batch",
-    "autoreset_step",
-    "frame",
-    "optimal_steps",
-]
+require("pbim.envs", "jax")
+__getattr__, __dir__, __all__ = attach(__name__, __file__)
 
 if find_spec("gymnasium") is not None:
     from pbim.envs.registration import register_environments
 
     register_environments()
+    del register_environments

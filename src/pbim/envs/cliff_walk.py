@@ -5,12 +5,13 @@ Sutton & Barto 2018, example 6.6, with the rewards of Forbes et al. 2024 (append
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pbim.config import Component
 from pbim.envs.protocol import Timestep
 from pbim.errors import InputError
 
@@ -34,7 +35,7 @@ class CliffWalkArrays(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CliffWalk:
+class CliffWalk(Component):
     """A grid with a cliff along its bottom row between start (left) and goal (right); observation: the cell index ().
 
     Actions are Gymnasium's: up, right, down, left. Moves against the border stay put. With probability ``slip`` a
@@ -50,6 +51,8 @@ class CliffWalk:
     (-100.0, True, False)
     """
 
+    kind: ClassVar[str] = "cliff-walk"
+
     width: int = 12
     height: int = 4
     step_reward: float = -1.0
@@ -59,11 +62,12 @@ class CliffWalk:
     slip: float | Fraction = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, least in (("width", 3), ("height", 2), ("max_steps", 1)):
             if getattr(self, name) < least:
-                raise InputError(f"CliffWalk: {name} must be at least {least}, got {getattr(self, name)}")
+                raise InputError(f"{name} must be at least {least}, received {getattr(self, name)}: raise it")
         if not 0 <= self.slip <= 1:
-            raise InputError(f"CliffWalk: slip is a probability and must lie in [0, 1], got {self.slip}")
+            raise InputError(f"slip must be a probability in [0, 1], received {self.slip}: 0 never slips")
 
     @property
     def num_states(self) -> int:
@@ -81,9 +85,9 @@ class CliffWalk:
         return ()
 
     @property
-    def obs_dtype(self) -> Any:
+    def obs_dtype(self) -> np.dtype[Any]:
         """Cell indices are 32-bit integers."""
-        return np.int32
+        return np.dtype(np.int32)
 
     @property
     def start(self) -> int:
@@ -113,7 +117,7 @@ class CliffWalk:
         """Return the cell index ()."""
         return state.cell
 
-    def step(self, key: jax.Array, state: CliffWalkState, action: jax.Array) -> Timestep[CliffWalkState]:
+    def step(self, key: jax.Array, state: CliffWalkState, action: jax.Array | int) -> Timestep[CliffWalkState]:
         """Move, and end the episode on the cliff, at the goal (terminated) or at the step limit (truncated)."""
         move = jnp.asarray(action, jnp.int32)
         if self.slip > 0:
@@ -128,7 +132,7 @@ class CliffWalk:
             self.observe(following),
             reward.astype(jnp.float32),
             at_goal | fell,
-            following.step >= self.max_steps,
+            following.step % self.max_steps == 0,
         )
 
     def arrays(self, *, exact: bool = False) -> CliffWalkArrays:
@@ -167,10 +171,3 @@ class CliffWalk:
         row = xp.clip(row + 1 * (move == DOWN) - 1 * (move == UP), 0, self.height - 1)
         column = xp.clip(column + 1 * (move == RIGHT) - 1 * (move == LEFT), 0, self.width - 1)
         return row * self.width + column
-
-
-CLIFF_WALK = CliffWalk()
-"""The paper's 4x12 grid."""
-
-CLIFF_WALK_LONG = CliffWalk(width=50, max_steps=100)
-"""The paper's 4x50 grid, capped at 100 steps."""

@@ -4,12 +4,13 @@ Chevalier-Boisvert et al. 2023, "Minigrid & Miniworld"; rules compared step by s
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pbim.config import Component
 from pbim.envs import _view
 from pbim.envs._layout import CARRIED, CLOSED, LOCKED, OPEN, DoorKeyState, sample_layout
 from pbim.envs._shortest import shortest
@@ -17,11 +18,12 @@ from pbim.envs.protocol import Timestep
 from pbim.errors import InputError
 
 TURN_LEFT, TURN_RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
-SIZES = (5, 6, 8, 16)
+Size = Literal[5, 6, 8, 16]
+SIZES: tuple[Size, ...] = get_args(Size)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoorKey:
+class DoorKey(Component):
     """Fetch the key, open the door, reach the goal; observation: the 7x7x3 partial view of MiniGrid, uint8.
 
     Actions are MiniGrid's: turn left, turn right, forward, pick up, drop, toggle, done. ``reward="paper"`` pays 1 at
@@ -37,17 +39,18 @@ class DoorKey:
     ((7, 7, 3), 640, 0.0)
     """
 
-    size: Literal[5, 6, 8, 16] = 8
+    kind: ClassVar[str] = "doorkey"
+
+    size: Size = 8
     reward: Literal["paper", "minigrid"] = "paper"
     max_steps: int = 0
 
     def __post_init__(self) -> None:
         if self.size not in SIZES:
-            raise InputError(f"DoorKey: size must be one of {SIZES}, got {self.size}")
-        if self.reward not in ("paper", "minigrid"):
-            raise InputError(f"DoorKey: reward must be 'paper' or 'minigrid', got {self.reward!r}")
+            raise InputError(f"size must be one of {', '.join(map(str, SIZES))}, received {self.size!r}: choose one")
+        super().__post_init__()
         if self.max_steps < 0:
-            raise InputError(f"DoorKey: max_steps must be positive, or 0 for 10 * size**2, got {self.max_steps}")
+            raise InputError(f"max_steps must be at least 0, received {self.max_steps}: 0 stands for 10 * size**2")
         if self.max_steps == 0:
             object.__setattr__(self, "max_steps", 10 * self.size**2)
 
@@ -62,9 +65,9 @@ class DoorKey:
         return (_view.VIEW, _view.VIEW, 3)
 
     @property
-    def obs_dtype(self) -> Any:
+    def obs_dtype(self) -> np.dtype[Any]:
         """MiniGrid's codes are bytes."""
-        return np.uint8
+        return np.dtype(np.uint8)
 
     @property
     def goal(self) -> int:
@@ -93,8 +96,9 @@ class DoorKey:
         """Return the agent's view (7, 7, 3) uint8."""
         return _view.observe(state, self.size)
 
-    def step(self, key: jax.Array, state: DoorKeyState, action: jax.Array) -> Timestep[DoorKeyState]:  # noqa: ARG002
+    def step(self, key: jax.Array, state: DoorKeyState, action: jax.Array | int) -> Timestep[DoorKeyState]:
         """Take one action; the rules are deterministic, so ``key`` is not used."""
+        del key
         action = jnp.asarray(action, jnp.int32)
         front = state.agent + jnp.array([1, self.size, -1, -self.size])[state.heading]
         at_key, at_door, at_goal = front == state.key, front == state.door, front == self.goal
@@ -120,7 +124,7 @@ class DoorKey:
             self.observe(following),
             jnp.where(terminated, self._goal_reward(following.step), 0.0),
             terminated,
-            following.step >= self.max_steps,
+            following.step % self.max_steps == 0,
         )
 
     def _is_wall(self, cell: jax.Array, door: jax.Array) -> jax.Array:

@@ -1,20 +1,25 @@
 """Environments of other JAX libraries behind our protocol, and MiniGrid layouts as our states.
 
-Foreign environments reset themselves inside ``step``; the adapters call what lies beneath, so that the true last
-observation and the two kinds of ends stay visible. No library is imported: each adapter takes an environment made by
-its own library.
+Each is named by its id; its library makes it when it is first needed. Foreign environments reset themselves inside
+``step``; we call what lies beneath, so that the true last observation and the two kinds of ends stay visible.
 """
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from pbim.config import Component
 from pbim.envs._layout import CARRIED, CLOSED, LOCKED, OPEN, DoorKeyState
-from pbim.envs.protocol import Timestep
+from pbim.envs.protocol import Environment, Timestep
+from pbim.errors import InputError
 
 
 class ForeignState(NamedTuple):
@@ -24,143 +29,209 @@ class ForeignState(NamedTuple):
     obs: jax.Array
 
 
-class _Foreign:
+@dataclass(frozen=True, kw_only=True)
+class Foreign(Component, ABC):
+    """What bridges to other libraries share.
+
+    Attributes:
+        id: What the library calls the environment.
+        limit: The step that truncates an episode; the library's own if left out.
+
+    """
+
+    stops_at_limit: ClassVar[bool] = True
+
+    id: str
+    limit: int | None = None
+
+    @abstractmethod
     def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
         """Start an episode."""
-        raise NotImplementedError
 
     def observe(self, state: ForeignState) -> jax.Array:
         """Return the observation that came with the state."""
         return state.obs
 
-    @cached_property
-    def _obs(self) -> jax.ShapeDtypeStruct:
-        obs: jax.ShapeDtypeStruct = jax.eval_shape(self.reset, jax.random.key(0))[1]
-        return obs
-
     @property
     def obs_shape(self) -> tuple[int, ...]:
         """Shape of one observation."""
-        return tuple(self._obs.shape)
+        return tuple(_observation(self).shape)
 
     @property
-    def obs_dtype(self) -> Any:
+    def obs_dtype(self) -> np.dtype[Any]:
         """NumPy dtype of an observation."""
-        return self._obs.dtype
+        dtype: np.dtype[Any] = _observation(self).dtype
+        return dtype
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Gymnax(_Foreign):
-    """A gymnax (>= 1.0) environment with discrete actions, as made by ``gymnax.make``.
+@cache
+def _observation(env: Foreign) -> jax.ShapeDtypeStruct:
+    obs: jax.ShapeDtypeStruct = jax.eval_shape(env.reset, jax.random.key(0))[1]
+    return obs
 
-    ``Gymnax(env=env, params=params)`` with ``env, params = gymnax.make("CartPole-v1")``.
-    """
 
-    env: Any
-    params: Any
+@cache
+def _make(library: str, make: Callable[[Any, str, int | None], Any], name: str, limit: int | None) -> Any:
+    """Let a library make its environment, once for each name and limit."""
+    try:
+        module = import_module(library)
+    except ImportError:
+        raise InputError(
+            f"env {library}:{name} needs {library}, which is not installed: pip install {library}"
+        ) from None
+    try:
+        return make(module, name, limit)
+    except (KeyError, ValueError, NotImplementedError) as error:
+        raise InputError(
+            f"env {library}:{name} cannot be made by {library} ({error}): use another of its names"
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gymnax(Foreign):
+    """A gymnax (>= 1.0) environment with discrete actions: ``Gymnax(id="CartPole-v1")``."""
+
+    kind: ClassVar[str] = "gymnax"
+
+    @property
+    def _made(self) -> tuple[Any, Any]:
+        env, params = _make("gymnax", _gymnax, self.id, self.limit)
+        return env, params
 
     @property
     def num_actions(self) -> int:
         """Number of discrete actions."""
-        return int(self.env.action_space(self.params).n)
+        env, params = self._made
+        return int(env.action_space(params).n)
 
     @property
     def max_steps(self) -> int:
         """The step limit in the environment's parameters."""
-        return int(self.params.max_steps_in_episode)
+        return int(self._made[1].max_steps_in_episode)
 
     def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
         """Start an episode."""
-        obs, inner = self.env.reset_env(key, self.params)
+        env, params = self._made
+        obs, inner = env.reset_env(key, params)
         return ForeignState(inner, obs), obs
 
-    def step(self, key: jax.Array, state: ForeignState, action: jax.Array) -> Timestep[ForeignState]:
+    def step(self, key: jax.Array, state: ForeignState, action: jax.Array | int) -> Timestep[ForeignState]:
         """Step without gymnax's own reset."""
-        obs, inner, reward, terminated, _ = self.env.step_env(key, state.inner, action, self.params)
-        truncated = self.env.is_truncated(inner, self.params)
+        env, params = self._made
+        obs, inner, reward, terminated, _ = env.step_env(key, state.inner, action, params)
+        truncated = env.is_truncated(inner, params)
         return Timestep(ForeignState(inner, obs), obs, reward, terminated, truncated)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Navix(_Foreign):
-    """A navix (>= 0.7) environment, as made by ``navix.make``; for a partial view ask navix for a first-person one.
+def _gymnax(module: Any, name: str, limit: int | None) -> Any:
+    env, params = module.make(name)
+    return env, params if limit is None else params.replace(max_steps_in_episode=limit)
 
-    ``Navix(env=navix.make("Navix-DoorKey-8x8-v0", observation_fn=navix.observations.symbolic_first_person))``.
-    """
 
-    env: Any
+@dataclass(frozen=True, kw_only=True)
+class Navix(Foreign):
+    """A navix (>= 0.7) environment with a first-person view: ``Navix(id="Navix-DoorKey-8x8-v0")``."""
+
+    kind: ClassVar[str] = "navix"
+
+    @property
+    def _made(self) -> Any:
+        return _make("navix", _navix, self.id, self.limit)
 
     @property
     def num_actions(self) -> int:
         """Size of navix's action set."""
-        return len(self.env.action_set)
+        return len(self._made.action_set)
 
     @property
     def max_steps(self) -> int:
         """The environment's step limit."""
-        return int(self.env.max_steps)
+        return int(self._made.max_steps)
 
     def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
         """Start an episode."""
-        inner = self.env.reset(key)
+        inner = self._made.reset(key)
         return ForeignState(inner, inner.observation), inner.observation
 
-    def step(self, key: jax.Array, state: ForeignState, action: jax.Array) -> Timestep[ForeignState]:  # noqa: ARG002
+    def step(self, key: jax.Array, state: ForeignState, action: jax.Array | int) -> Timestep[ForeignState]:
         """Step without navix's own reset; navix keeps its random key in its state."""
-        inner = self.env._step(state.inner, action)  # the public step would compute a reset each time
-        truncated = inner.t >= self.env.max_steps  # navix reports a termination on the last step as that alone
+        del key
+        inner = self._made._step(state.inner, action)  # the public step would compute a reset each time
+        truncated = inner.t >= self.max_steps  # navix reports a termination on the last step as that alone
         state = ForeignState(inner, inner.observation)
         return Timestep(state, state.obs, inner.reward, inner.is_termination(), truncated)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class XMiniGrid(_Foreign):
-    """An xminigrid (>= 0.9) environment, as made by ``xminigrid.make`` and not wrapped for automatic resets.
+def _navix(module: Any, name: str, limit: int | None) -> Any:
+    changed = {} if limit is None else {"max_steps": limit}
+    return module.make(name, observation_fn=module.observations.symbolic_first_person, **changed)
 
-    ``XMiniGrid(env=env, params=params)`` with ``env, params = xminigrid.make("MiniGrid-DoorKey-8x8")``.
-    """
 
-    env: Any
-    params: Any
+@dataclass(frozen=True, kw_only=True)
+class XMiniGrid(Foreign):
+    """An xminigrid (>= 0.9) environment: ``XMiniGrid(id="MiniGrid-DoorKey-8x8")``."""
+
+    kind: ClassVar[str] = "xminigrid"
+
+    @property
+    def _made(self) -> tuple[Any, Any]:
+        env, params = _make("xminigrid", _xminigrid, self.id, self.limit)
+        return env, params
 
     @property
     def num_actions(self) -> int:
         """XLand-MiniGrid has six actions: MiniGrid's without ``done``."""
-        return int(self.env.num_actions(self.params))
+        env, params = self._made
+        return int(env.num_actions(params))
 
     @property
     def max_steps(self) -> int:
         """The step limit in the environment's parameters."""
-        return int(self.params.max_steps)
+        return int(self._made[1].max_steps)
 
     def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
         """Start an episode."""
-        inner = self.env.reset(self.params, key)
+        env, params = self._made
+        inner = env.reset(params, key)
         return ForeignState(inner, inner.observation), inner.observation
 
-    def step(self, key: jax.Array, state: ForeignState, action: jax.Array) -> Timestep[ForeignState]:  # noqa: ARG002
+    def step(self, key: jax.Array, state: ForeignState, action: jax.Array | int) -> Timestep[ForeignState]:
         """Step; xminigrid keeps its random key in its state."""
-        inner = self.env.step(self.params, state.inner, action)
-        truncated = inner.state.step_num >= self.params.max_steps
+        del key
+        env, params = self._made
+        inner = env.step(params, state.inner, action)
+        truncated = inner.state.step_num >= params.max_steps
         state = ForeignState(inner, inner.observation)
         return Timestep(state, state.obs, inner.reward, inner.discount == 0, truncated)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Flattened:
+def _xminigrid(module: Any, name: str, limit: int | None) -> Any:
+    env, params = module.make(name)
+    return env, params if limit is None else params.replace(max_steps=limit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flattened(Component):
     """An environment whose observations, of any shape, are vectors of floats: for views too small to convolve."""
 
-    env: Any
+    kind: ClassVar[str] = "flattened"
+
+    env: Environment[Any]
+
+    @property
+    def stops_at_limit(self) -> bool:
+        """The environment's own."""
+        return getattr(self.env, "stops_at_limit", False)
 
     @property
     def num_actions(self) -> int:
         """The environment's own."""
-        return int(self.env.num_actions)
+        return self.env.num_actions
 
     @property
     def max_steps(self) -> int:
         """The environment's own."""
-        return int(self.env.max_steps)
+        return self.env.max_steps
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
@@ -168,18 +239,18 @@ class Flattened:
         return (math.prod(self.env.obs_shape),)
 
     @property
-    def obs_dtype(self) -> Any:
+    def obs_dtype(self) -> np.dtype[Any]:
         """Floats, whatever they were."""
-        return jnp.dtype(jnp.float32)
+        return np.dtype(np.float32)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """Start an episode."""
         state, obs = self.env.reset(key)
         return state, _flat(obs)
 
-    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Timestep[Any]:
+    def step(self, key: jax.Array, state: Any, action: jax.Array | int) -> Timestep[Any]:
         """Step the environment."""
-        timestep: Timestep[Any] = self.env.step(key, state, action)
+        timestep = self.env.step(key, state, action)
         return timestep._replace(obs=_flat(timestep.obs))
 
     def observe(self, state: Any) -> jax.Array:

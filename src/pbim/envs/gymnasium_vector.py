@@ -1,7 +1,6 @@
 """Many environments as one ``gymnasium.vector.VectorEnv``: one compiled call per step, all three autoreset modes."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import gymnasium
@@ -11,18 +10,19 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from pbim.envs.cliff_walk import CliffWalk
-from pbim.envs.doorkey import DoorKey
-from pbim.envs.gymnasium_single import Countable, JaxEnv, check_render_mode, keys_of, observation_space
-from pbim.envs.protocol import Timestep, pick
+from pbim._jit import jit
+from pbim.envs.gymnasium_single import JaxEnv, check_render_mode, count_key, keys_of, observation_space, with_fields
+from pbim.envs.protocol import Environment, Timestep, pick
 from pbim.envs.render import frame
 from pbim.errors import InputError
 
 Array = np.ndarray[Any, Any]
+Counted = dict[str, jax.Array]
+"""What a count bonus counts, (num_envs,), by its name in ``info``; empty if the environment does not say."""
 
 
 class JaxVectorEnv(VectorEnv[Any, Any, Any]):
-    """A batch of CliffWalks or DoorKeys for Gymnasium, equal to a ``SyncVectorEnv`` of the single ones, only faster.
+    """A batch of a compiled environment for Gymnasium, equal to a ``SyncVectorEnv`` of the single ones, only faster.
 
     ``autoreset_mode`` is one of Gymnasium's three: the step after an end resets and ignores the action (NEXT_STEP),
     the ending step resets at once and puts the true last observation into ``info["final_obs"]`` (SAME_STEP), or the
@@ -37,14 +37,14 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        env: Countable,
+        env: Environment[Any],
         *,
         num_envs: int = 1,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
         if num_envs < 1:
-            raise InputError(f"JaxVectorEnv: num_envs must be at least 1, got {num_envs}")
+            raise InputError(f"num_envs must be at least 1, received {num_envs}: raise it")
         check_render_mode(render_mode)
         self.env = env
         self.num_envs = num_envs
@@ -66,26 +66,26 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         mask = self._reset_mask(options)
         self._seed(seed, mask)
         if self._states is None:
-            self._keys, self._states, obs, count_key = _reset(self.env, self._keys)
+            self._keys, self._states, obs, counted = _reset(self.env, self._keys)
         else:
-            self._keys, self._states, obs, count_key = _reset_where(self.env, self._keys, self._states, mask)
+            self._keys, self._states, obs, counted = _reset_where(self.env, self._keys, self._states, mask)
         self._ended = self._ended & ~mask
-        return self._host(obs), _info(count_key, mask)
+        return self._host(obs), _info(counted, mask)
 
     def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Take one action in every environment; actions (num_envs,)."""
         actions = self._checked(actions)
         mode = self.autoreset_mode
         dummy = self._ended if mode is AutoresetMode.NEXT_STEP else np.zeros(self.num_envs, bool)
-        self._keys, timestep, count_key = _step_or_reset(self.env, self._keys, self._states, actions, dummy)
+        self._keys, timestep, counted = _step_or_reset(self.env, self._keys, self._states, actions, dummy)
         self._states = timestep.state
         terminated, truncated = np.array(timestep.terminated), np.array(timestep.truncated)
         self._ended = terminated | truncated
         obs, info = timestep.obs, {}
         if mode is AutoresetMode.SAME_STEP and self._ended.any():
-            info = self._final_info(timestep.obs, count_key)
-            self._keys, self._states, obs, count_key = _reset_where(self.env, self._keys, self._states, self._ended)
-        info |= _info(count_key, np.ones(self.num_envs, bool))
+            info = self._final_info(timestep.obs, counted)
+            self._keys, self._states, obs, counted = _reset_where(self.env, self._keys, self._states, self._ended)
+        info |= _info(counted, np.ones(self.num_envs, bool))
         return self._host(obs), np.array(timestep.reward, np.float64), terminated, truncated, info
 
     def render(self) -> tuple[Any, ...] | None:
@@ -95,11 +95,12 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         states = jax.device_get(self._states)
         return tuple(frame(self.env, jax.tree.map(lambda x: x[i], states)) for i in range(self.num_envs))  # noqa: B023
 
-    def _final_info(self, obs: jax.Array, count_key: jax.Array) -> dict[str, Any]:
-        final_obs, final_keys = self._host(obs), np.asarray(count_key)
+    def _final_info(self, obs: jax.Array, counted: Counted) -> dict[str, Any]:
+        final_obs, final_counted = self._host(obs), {name: np.asarray(keys) for name, keys in counted.items()}
         info: dict[str, Any] = {}
         for i in np.flatnonzero(self._ended):
-            final = {"final_obs": final_obs[i], "final_info": {"count_key": int(final_keys[i])}}
+            final_info = {name: int(keys[i]) for name, keys in final_counted.items()}
+            final = {"final_obs": final_obs[i], "final_info": final_info}
             info = self._add_info(info, final, int(i))
         return info
 
@@ -114,8 +115,8 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
             or not mask.any()
         ):
             raise InputError(
-                f"JaxVectorEnv: options['reset_mask'] must be a boolean NumPy array of shape ({self.num_envs},) "
-                f"with at least one True, got {mask!r}"
+                f"options['reset_mask'] must be a boolean NumPy array of shape ({self.num_envs},) "
+                f"with at least one True, received {mask!r}: mark the environments to reset"
             )
         if self._states is None:
             raise gymnasium.error.ResetNeeded("JaxVectorEnv: reset all environments before resetting some of them")
@@ -129,7 +130,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         if seeds is None:
             return
         if len(seeds) != self.num_envs:
-            raise InputError(f"JaxVectorEnv: a list of seeds needs {self.num_envs} entries, got {len(seeds)}")
+            raise InputError(f"seeds must be {self.num_envs}, one per environment, received {len(seeds)}: add some")
         given = mask & np.array([one is not None for one in seeds])
         self._keys = pick(given, keys_of(np.array([one or 0 for one in seeds], object)), self._keys)
 
@@ -144,8 +145,8 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         array = np.asarray(actions, np.int32)
         if array.shape != (self.num_envs,) or array.min() < 0 or array.max() >= self.env.num_actions:
             raise InputError(
-                f"JaxVectorEnv: actions must have shape ({self.num_envs},) and lie in [0, {self.env.num_actions}), "
-                f"got {actions!r}"
+                f"actions must have shape ({self.num_envs},) and lie in [0, {self.env.num_actions}), "
+                f"received {actions!r}: pass one action per environment"
             )
         return array
 
@@ -153,18 +154,26 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         return np.array(obs, self.observation_space.dtype)
 
 
-def make_cliff_walk(*, num_envs: int, autoreset_mode: Any = "NextStep", render_mode: Any = None, **config: Any) -> Any:
-    """Build a batch of CliffWalks from their config."""
-    return JaxVectorEnv(CliffWalk(**config), num_envs=num_envs, autoreset_mode=autoreset_mode, render_mode=render_mode)
+def make(
+    name: str,
+    *,
+    num_envs: int,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    render_mode: str | None = None,
+    **fields: Any,
+) -> JaxVectorEnv:
+    """Build a batch of one of ``ENVIRONMENTS``, with some of its fields changed."""
+    env = with_fields(name, fields)
+    return JaxVectorEnv(env, num_envs=num_envs, autoreset_mode=autoreset_mode, render_mode=render_mode)
 
 
-def make_doorkey(*, num_envs: int, autoreset_mode: Any = "NextStep", render_mode: Any = None, **config: Any) -> Any:
-    """Build a batch of DoorKeys from their config."""
-    return JaxVectorEnv(DoorKey(**config), num_envs=num_envs, autoreset_mode=autoreset_mode, render_mode=render_mode)
+def _info(counted: Counted, mask: Array) -> dict[str, Any]:
+    info: dict[str, Any] = {name: np.where(mask, np.asarray(keys, np.int64), 0) for name, keys in counted.items()}
+    return info | {f"_{name}": mask.copy() for name in counted}
 
 
-def _info(count_key: jax.Array, mask: Array) -> dict[str, Any]:
-    return {"count_key": np.where(mask, np.asarray(count_key, np.int64), 0), "_count_key": mask.copy()}
+def _count(env: Environment[Any], states: Any) -> Counted:
+    return jax.vmap(lambda state: count_key(env, state))(states)
 
 
 def _split(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -172,26 +181,26 @@ def _split(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
     return pairs[:, 0], pairs[:, 1]
 
 
-@partial(jax.jit, static_argnums=0)
-def _reset(env: Any, keys: jax.Array) -> tuple[jax.Array, Any, jax.Array, jax.Array]:
+@jit(static_argnums=0)
+def _reset(env: Environment[Any], keys: jax.Array) -> tuple[jax.Array, Any, jax.Array, Counted]:
     keys, use = _split(keys)
     states, obs = jax.vmap(env.reset)(use)
-    return keys, states, obs, jax.vmap(env.count_key)(states)
+    return keys, states, obs, _count(env, states)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _reset_where(
-    env: Any, keys: jax.Array, states: Any, mask: jax.Array
-) -> tuple[jax.Array, Any, jax.Array, jax.Array]:
+    env: Environment[Any], keys: jax.Array, states: Any, mask: Any
+) -> tuple[jax.Array, Any, jax.Array, Counted]:
     new_keys, fresh, _, _ = _reset(env, keys)
     keys, states = pick(mask, new_keys, keys), pick(mask, fresh, states)
-    return keys, states, jax.vmap(env.observe)(states), jax.vmap(env.count_key)(states)
+    return keys, states, jax.vmap(env.observe)(states), _count(env, states)
 
 
-@partial(jax.jit, static_argnums=0)
+@jit(static_argnums=0)
 def _step_or_reset(
-    env: Any, keys: jax.Array, states: Any, actions: jax.Array, dummy: jax.Array
-) -> tuple[jax.Array, Timestep[Any], jax.Array]:
+    env: Environment[Any], keys: jax.Array, states: Any, actions: Any, dummy: Any
+) -> tuple[jax.Array, Timestep[Any], Counted]:
     """Step, except where ``dummy``: there the step only resets, which earns nothing and ends nothing."""
     keys, use = _split(keys)
     timestep = jax.vmap(env.step)(use, states, actions)
@@ -203,4 +212,4 @@ def _step_or_reset(
         timestep.terminated & ~dummy,
         timestep.truncated & ~dummy,
     )
-    return keys, timestep, jax.vmap(env.count_key)(states)
+    return keys, timestep, _count(env, states)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pbim.envs.cliff_walk import CliffWalk
 from pbim.errors import InputError
@@ -15,22 +16,38 @@ _MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # up, right, down, left as (x, y) w
 
 
 def policy_map(
-    q_values: Any, *, env: CliffWalk, visited: Any = None, title: str | None = None, ax: "Axes | None" = None
+    q_values: ArrayLike,
+    *,
+    env: CliffWalk,
+    visited: ArrayLike | None = None,
+    title: str | None = None,
+    ax: "Axes | None" = None,
 ) -> "Figure":
-    """Draw action values (S, A) on the grid; ``visited`` (S,), bool or counts, says on which tiles they mean anything.
+    """Draw action values on the grid; several arrows in a tile are equally good moves.
 
-    Several arrows in a tile are equally good moves. Forbes et al. 2024 show their policies in this way.
+    Forbes et al. 2024 show their policies in this way.
+
+    Args:
+        q_values: Action values, (S, A).
+        env: The grid.
+        visited: On which tiles they mean anything, (S,), bool or counts; on all if left out.
+        title: What stands above.
+        ax: Where to draw; a new figure if left out.
+
+    Raises:
+        InputError: If an array does not fit the grid.
 
     >>> import numpy as np
-    >>> from pbim.envs import CLIFF_WALK
+    >>> from pbim.envs import CliffWalk
     >>> from pbim.envs.policy_map import policy_map
-    >>> figure = policy_map(np.zeros((48, 4)), env=CLIFF_WALK, visited=np.arange(48) < 24)
+    >>> figure = policy_map(np.zeros((48, 4)), env=CliffWalk(), visited=np.arange(48) < 24)
     >>> [text.get_text() for text in figure.axes[0].texts].count("?")
     13
+
     """
     from matplotlib.figure import Figure
 
-    q, seen = _checked(q_values, visited, env)
+    q, seen = _check(q_values, visited, env)
     if ax is None:
         figure = Figure(figsize=(max(4.0, 0.6 * env.width + 1.4), 0.6 * env.height + 0.9), layout="constrained")
         ax = figure.add_subplot()
@@ -54,17 +71,20 @@ def policy_map(
     return figure
 
 
-def _checked(q_values: Any, visited: Any, env: CliffWalk) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _check(
+    q_values: ArrayLike, visited: ArrayLike | None, env: CliffWalk
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     q = np.asarray(q_values, dtype=float)
     if q.shape != (env.num_states, env.num_actions):
-        raise InputError(f"policy_map: q_values must have shape {(env.num_states, env.num_actions)}, got {q.shape}")
+        shape = (env.num_states, env.num_actions)
+        raise InputError(f"q_values must have shape {shape}, received {q.shape}: pass the table of this grid")
     seen = np.ones(env.num_states, bool) if visited is None else np.asarray(visited).astype(bool)
     if seen.shape != (env.num_states,):
-        raise InputError(f"policy_map: visited must have shape {(env.num_states,)}, got {seen.shape}")
+        raise InputError(f"visited must have shape {(env.num_states,)}, received {seen.shape}: one entry per cell")
     return q, seen
 
 
-def _arrows(ax: "Axes", x: int, y: int, q: np.ndarray[Any, Any], background: Any) -> None:
+def _arrows(ax: "Axes", x: int, y: int, q: NDArray[Any], background: Any) -> None:
     red, green, blue, _ = background
     ink = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
     for dx, dy in (_MOVES[action] for action in np.flatnonzero(q >= q.max() - 1e-9 * (1 + abs(q.max())))):

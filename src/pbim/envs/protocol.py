@@ -9,9 +9,15 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from pbim.truncation import Truncation, ends
 
 StateT = TypeVar("StateT")
 TreeT = TypeVar("TreeT")
+
+SMALLEST_IMAGE = 7
+"""The side of the smallest view that learners convolve; smaller ones are better flattened to vectors."""
 
 
 class Timestep(NamedTuple, Generic[StateT]):
@@ -35,19 +41,8 @@ class Autoreset(NamedTuple, Generic[StateT]):
     obs: jax.Array
 
 
-class Environment(Protocol[StateT]):
-    """A pure JAX environment: ``reset`` and ``step`` on one unbatched state, made for ``jit``, ``vmap`` and ``scan``.
-
-    Stepping a state whose episode has ended is the caller's mistake and has no defined result.
-
-    >>> import jax
-    >>> from pbim.envs import CliffWalk
-    >>> env = CliffWalk()
-    >>> state, obs = env.reset(jax.random.key(0))
-    >>> timestep = env.step(jax.random.key(1), state, 0)
-    >>> int(obs), int(timestep.obs), float(timestep.reward)
-    (36, 24, -1.0)
-    """
+class Interface(Protocol):
+    """What a network must know of an environment, whether it is compiled or stepped on the host."""
 
     @property
     def num_actions(self) -> int:
@@ -60,20 +55,41 @@ class Environment(Protocol[StateT]):
         ...
 
     @property
-    def obs_dtype(self) -> Any:
+    def obs_dtype(self) -> np.dtype[Any]:
         """NumPy dtype of an observation."""
         ...
 
     @property
     def max_steps(self) -> int:
-        """The step that truncates an episode."""
+        """The step that truncates an episode; 0 where there is no limit."""
         ...
+
+
+class Environment(Interface, Protocol[StateT]):
+    """A pure JAX environment: ``reset`` and ``step`` on one unbatched state, made for ``jit``, ``vmap`` and ``scan``.
+
+    An environment is a frozen dataclass: names and numbers only, equal where they are. Stepping a state that
+    terminated is the caller's mistake and has no defined result. A truncated one may be stepped on: the time limit is
+    then the edge of a window, and every ``max_steps``-th step since the reset is marked as truncated. One that cannot
+    go on has a class attribute ``stops_at_limit = True``.
+
+    Optional: ``num_states`` where observations are indices, ``count_key(state)`` below ``num_count_keys``, what count
+    bonuses count, and ``optimal_length(state)``, the shortest possible episode from a reset state.
+
+    >>> import jax
+    >>> from pbim.envs import CliffWalk
+    >>> env = CliffWalk()
+    >>> state, obs = env.reset(jax.random.key(0))
+    >>> timestep = env.step(jax.random.key(1), state, 0)
+    >>> int(obs), int(timestep.obs), float(timestep.reward)
+    (36, 24, -1.0)
+    """
 
     def reset(self, key: jax.Array) -> tuple[StateT, jax.Array]:
         """Draw the first state of an episode and its observation."""
         ...
 
-    def step(self, key: jax.Array, state: StateT, action: jax.Array) -> Timestep[StateT]:
+    def step(self, key: jax.Array, state: StateT, action: jax.Array | int) -> Timestep[StateT]:
         """Take one action; never resets."""
         ...
 
@@ -82,8 +98,30 @@ class Environment(Protocol[StateT]):
         ...
 
 
-def autoreset_step(env: Environment[StateT], key: jax.Array, state: StateT, action: jax.Array) -> Autoreset[StateT]:
-    """Step one environment and start the next episode where this one ended.
+class FiniteEnvironment(Environment[StateT], Protocol[StateT]):
+    """An environment whose observations are the indices of a finite number of states."""
+
+    @property
+    def num_states(self) -> int:
+        """Observations are below this number."""
+        ...
+
+
+def autoreset_step(
+    env: Environment[StateT],
+    key: jax.Array,
+    state: StateT,
+    action: jax.Array | int,
+    truncation: Truncation = "settle",
+) -> Autoreset[StateT]:
+    """Step one environment and start the next episode where this one is over.
+
+    Args:
+        env: A compiled environment.
+        key: The randomness of the step and of the reset.
+        state: Where the environment is.
+        action: What to do there, ().
+        truncation: Whether a time limit ends the episode; with ``"continue"`` it does not.
 
     Under ``vmap`` the reset is computed at every step, whether needed or not (``lax.cond`` would be no different):
     right for environments whose reset costs no more than a step. Otherwise use :func:`autoreset_batch`.
@@ -95,16 +133,30 @@ def autoreset_step(env: Environment[StateT], key: jax.Array, state: StateT, acti
     >>> out = autoreset_step(env, jax.random.key(1), state, 1)  # walks right, off the cliff
     >>> bool(out.timestep.terminated), int(out.timestep.obs), int(out.obs)
     (True, 37, 36)
+
     """
     step_key, reset_key = jax.random.split(key)
     timestep = env.step(step_key, state, action)
     fresh, _ = env.reset(reset_key)
-    following = pick(timestep.terminated | timestep.truncated, fresh, timestep.state)
+    following = pick(ends(truncation, timestep.terminated, timestep.truncated).over, fresh, timestep.state)
     return Autoreset(timestep, following, env.observe(following))
 
 
-def autoreset_batch(env: Environment[StateT], key: jax.Array, states: StateT, actions: jax.Array) -> Autoreset[StateT]:
-    """Step a batch (num_envs,) of environments; resets are computed only at steps where some episode ended.
+def autoreset_batch(
+    env: Environment[StateT],
+    key: jax.Array,
+    states: StateT,
+    actions: jax.Array,
+    truncation: Truncation = "settle",
+) -> Autoreset[StateT]:
+    """Step a batch (num_envs,) of environments; resets are computed only at steps where some episode is over.
+
+    Args:
+        env: A compiled environment.
+        key: The randomness of the steps and of the resets.
+        states: Where the environments are, (num_envs, ...).
+        actions: What to do there, (num_envs,).
+        truncation: Whether a time limit ends an episode; with ``"continue"`` it does not.
 
     The saving rests on one scalar condition, so it is lost (correctly, not silently wrong) under an outer ``vmap``.
 
@@ -114,17 +166,18 @@ def autoreset_batch(env: Environment[StateT], key: jax.Array, states: StateT, ac
     >>> states, _ = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
     >>> autoreset_batch(env, jax.random.key(1), states, jnp.array([0, 1])).obs.tolist()
     [24, 36]
+
     """
     num_envs = actions.shape[0]
     step_keys = jax.random.split(jax.random.fold_in(key, 0), num_envs)  # never computed if the step ignores its key
     timestep = jax.vmap(env.step)(step_keys, states, actions)
-    ended = timestep.terminated | timestep.truncated
+    over = ends(truncation, timestep.terminated, timestep.truncated).over
 
     def with_resets(states: StateT) -> StateT:
         fresh, _ = jax.vmap(env.reset)(jax.random.split(jax.random.fold_in(key, 1), num_envs))
-        return pick(ended, fresh, states)
+        return pick(over, fresh, states)
 
-    following = jax.lax.cond(jnp.any(ended), with_resets, lambda states: states, timestep.state)
+    following = jax.lax.cond(jnp.any(over), with_resets, lambda states: states, timestep.state)
     return Autoreset(timestep, following, jax.vmap(env.observe)(following))
 
 

@@ -14,6 +14,8 @@ from pbim.envs._tiles import BLACK, GOAL_GREEN, GREY, RED, YELLOW, Shape, circle
 from pbim.envs._view import VIEW, visible_rows, world_coordinates
 from pbim.envs.cliff_walk import CliffWalk, CliffWalkState
 from pbim.envs.doorkey import DoorKey
+from pbim.envs.protocol import Interface
+from pbim.errors import InputError
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 Paint = tuple[Shape, tuple[float, float, float]]
@@ -67,20 +69,33 @@ _PAINTS["finish"] = [*_PAINTS["ground"], (letter("G"), _INK)]
 _DOORS = ("open door", "closed door", "locked door")
 
 
-def frame(env: CliffWalk | DoorKey, state: Any, *, tile_size: int = 32, highlight: bool = True) -> Picture:
+def frame(env: Interface, state: Any, *, tile_size: int = 32, highlight: bool = True) -> Picture:
     """Draw one unbatched state as (rows * tile_size, columns * tile_size, 3) uint8.
 
-    ``highlight`` brightens what a DoorKey agent sees, as MiniGrid does.
+    Args:
+        env: A CliffWalk or a DoorKey.
+        state: A state of it.
+        tile_size: The side of a cell in pixels.
+        highlight: Brighten what a DoorKey agent sees, as MiniGrid does.
+
+    Raises:
+        InputError: If there is no picture of the environment.
 
     >>> import jax
-    >>> from pbim.envs import CLIFF_WALK
-    >>> from pbim.envs.render import frame
-    >>> frame(CLIFF_WALK, CLIFF_WALK.reset(jax.random.key(0))[0]).shape
+    >>> from pbim.envs import CliffWalk, frame
+    >>> env = CliffWalk()
+    >>> frame(env, env.reset(jax.random.key(0))[0]).shape
     (128, 384, 3)
+
     """
     if isinstance(env, DoorKey):
         return _doorkey(env, state, tile_size, highlight)
-    return _cliff_walk(env, state, tile_size)
+    if isinstance(env, CliffWalk):
+        return _cliff_walk(env, state, tile_size)
+    raise InputError(
+        f"env must be CliffWalk or DoorKey to be drawn, received {type(env).__name__}: draw one of those, or step a "
+        "Gymnasium environment with render_mode='rgb_array'"
+    )
 
 
 def _doorkey(env: DoorKey, state: DoorKeyState, tile_size: int, highlight: bool) -> Picture:

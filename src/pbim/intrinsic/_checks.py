@@ -1,8 +1,7 @@
 """Checks of arguments and transitions: each failure is one sentence with the way out."""
 
-from __future__ import annotations
-
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,25 +11,32 @@ from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
 
 
-def positive(who: str, **values: float) -> None:
+def positive(who: str, **values: float | Fraction) -> None:
     """Raise unless every named value is a finite number above zero."""
     for name, value in values.items():
         if not (math.isfinite(value) and value > 0):
-            raise InputError(f"{who}: {name} must be a finite number above 0, got {value!r}.")
+            raise InputError(f"{who}: {name} must be a finite number above 0, received {value!r}: pass one, such as 1")
 
 
 def within(who: str, low: float, high: float, **values: float) -> None:
     """Raise unless every named value lies in [low, high]."""
     for name, value in values.items():
         if not low <= value <= high:
-            raise InputError(f"{who}: {name} must lie in [{low}, {high}], got {value!r}.")
+            raise InputError(f"{who}: {name} must lie in [{low}, {high}], received {value!r}: pass a number in between")
 
 
 def integers(who: str, **values: Any) -> None:
     """Raise unless every named value is an integer of at least 1."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{who}: {name} must be an integer of at least 1, got {value!r}.")
+            raise InputError(f"{who}: {name} must be an integer of at least 1, received {value!r}: pass one, such as 1")
+
+
+def network_sizes(who: str, hidden: tuple[int, ...], features: int, batch_size: int | None) -> None:
+    """Raise unless the sizes of a network and its minibatches are integers of at least 1."""
+    integers(who, features=features, **{f"hidden[{index}]": size for index, size in enumerate(hidden)})
+    if batch_size is not None:
+        integers(who, batch_size=batch_size)
 
 
 def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -45,15 +51,18 @@ def ended_rows(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDA
     truncated = np.asarray(transition.truncated, dtype=bool)
     if terminated.ndim != 1 or terminated.shape != truncated.shape:
         raise InputError(
-            f"{who}: terminated and truncated must both have shape (num_envs,), got {terminated.shape} and "
-            f"{truncated.shape}; for a single environment add a leading axis of 1."
+            f"{who}: terminated and truncated must both have shape (num_envs,), received {terminated.shape} and "
+            f"{truncated.shape}: for a single environment add a leading axis of 1"
         )
     valid = getattr(transition, "valid", None)
     if valid is None:
         return terminated | truncated, None
     valid = np.asarray(valid, dtype=bool)
     if valid.shape != terminated.shape:
-        raise InputError(f"{who}: valid must have shape {terminated.shape} like terminated, got {valid.shape}.")
+        raise InputError(
+            f"{who}: valid must have shape {terminated.shape} like terminated, received {valid.shape}: "
+            "pass one boolean per environment"
+        )
     return terminated | truncated, valid
 
 
@@ -66,27 +75,28 @@ def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_]) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise InputTypeError(
-            f"{who}: {name} must hold numbers, got dtype {array.dtype}; pass encode=a function of the observation that "
-            f"returns a numeric array, or use a bonus that counts keys (EpisodicCount)."
+            f"{who}: {name} must hold numbers, received dtype {array.dtype}: pass encode=a function of the observation "
+            f"that returns a numeric array, or use a bonus that counts keys (EpisodicCount)"
         )
     if array.shape[:1] != valid.shape:
         raise InputError(
-            f"{who}: {name} must have the leading axis ({len(valid)},) of terminated, got shape {array.shape}."
+            f"{who}: {name} must have the leading axis ({len(valid)},) of terminated, received shape {array.shape}: "
+            "pass one row per environment"
         )
     if array.dtype.kind == "f" and not np.isfinite(np.sum(array)):
         if not np.isfinite(array[valid]).all():
             raise InputError(
-                f"{who}: {name} holds NaN or infinity; mend the environment, or replace such entries in a wrapper "
-                f"before they reach the bonus."
+                f"{who}: {name} must be finite, received NaN or infinity: mend the environment, or replace such "
+                f"entries in a wrapper before they reach the bonus"
             )
         array = np.where(valid.reshape(-1, *[1] * (array.ndim - 1)), array, 0)
     return array
 
 
-def same_num_envs(who: str, expected: int, got: int) -> None:
+def same_num_envs(who: str, expected: int, received: int) -> None:
     """Raise if a bonus that remembers per environment meets another number of environments."""
-    if expected != got:
+    if expected != received:
         raise InputError(
-            f"{who}: this bonus remembers {expected} environments and received a transition of {got}; "
-            f"make one bonus per vector environment."
+            f"{who}: this bonus remembers {expected} environments and received a transition of {received}: "
+            f"make one bonus per vector environment"
         )

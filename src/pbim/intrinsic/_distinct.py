@@ -5,8 +5,6 @@ DoorKey-8x8 about 280 are distinct. A row's error is the same wherever it stands
 sum over its distinct rows weighted by how often each occurs, so nothing is approximated.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,12 +51,12 @@ def distinct_rows(batch: Any) -> Distinct | None:
     width, data = flat.nbytes // len(flat), memoryview(flat.tobytes())
     if len({bytes(data[i * width : (i + 1) * width]) for i in range(_SAMPLE)}) > 0.9 * _SAMPLE:
         return None
-    seen: dict[bytes, int] = {}
+    numbers: dict[bytes, int] = {}
     starts = range(0, len(data), width)
-    which = np.array([seen.setdefault(bytes(data[start : start + width]), len(seen)) for start in starts])
-    if len(seen) > len(batch) // 2:
+    which = np.array([numbers.setdefault(bytes(data[start : start + width]), len(numbers)) for start in starts])
+    if len(numbers) > len(batch) // 2:
         return None
-    size = _size(len(seen))
+    size = _size(len(numbers))
     first = np.zeros(size, dtype=np.intp)
     first[which[::-1]] = np.arange(len(batch))[::-1]
     return Distinct(flat[first], which)

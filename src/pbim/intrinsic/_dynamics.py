@@ -1,7 +1,5 @@
 """The encoder of ICM, RIDE and E3B: features shaped by an inverse model, and a forward model in their space."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -10,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.intrinsic._checks import integers, positive, within
-from pbim.intrinsic._edge import Edge
+from pbim.intrinsic._checks import integers, network_sizes, positive, within
+from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, encode_action, flatten
-from pbim.intrinsic.protocol import Transition
+from pbim.intrinsic.protocol import Spec, Transition
 
 
 class Dynamics(NamedTuple):
@@ -75,7 +73,7 @@ class DynamicsState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamicsEdge(Edge):
+class DynamicsBonus(LearnedBonus):
     """Settings and training shared by the bonuses that read features of learned dynamics."""
 
     num_actions: int | None = None
@@ -92,20 +90,20 @@ class DynamicsEdge(Edge):
         who = type(self).__name__
         positive(who, learning_rate=self.learning_rate)
         within(who, 0, 1, beta=self.beta)
-        integers(who, features=self.features, **{f"hidden[{i}]": size for i, size in enumerate(self.hidden)})
-        for name in ("num_actions", "batch_size"):
-            if getattr(self, name) is not None:
-                integers(who, **{name: getattr(self, name)})
+        network_sizes(who, self.hidden, self.features, self.batch_size)
+        if self.num_actions is not None:
+            integers(who, num_actions=self.num_actions)
+        super().__post_init__()
 
     def rows(self, transition: Transition) -> Rows:
         """Return the transition as vectors."""
         action = encode_action(type(self).__name__, transition.action, self.num_actions)
         return Rows(self.encode(transition.obs), action, self.encode(transition.next_obs))
 
-    def init_models(self, key: Array, example: Transition) -> DynamicsState:
-        """Return random models for transitions of the shapes of ``example``."""
+    def init_models(self, key: Array, spec: Spec) -> DynamicsState:
+        """Return random models for transitions of the shapes of ``spec.example``."""
         models_key, key = jax.random.split(key)
-        models = dynamics_init(models_key, jax.eval_shape(self.rows, example), self.hidden, self.features)
+        models = dynamics_init(models_key, jax.eval_shape(self.rows, spec.example), self.hidden, self.features)
         return DynamicsState(Fitted(models, self.optimizer(self.learning_rate).init(models)), key)
 
     def train(self, state: DynamicsState, transition: Transition) -> DynamicsState:

@@ -1,7 +1,5 @@
 """From a transition to one hashable key per environment, for bonuses that count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
@@ -10,9 +8,10 @@ import numpy as np
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
 
-Key: TypeAlias = "str | Callable[[Transition], Any] | None"
+Key: TypeAlias = str | Callable[[Transition], Any] | None
 """``None``: the observation; a string: that entry of ``info``; a function: what it returns for the transition."""
 
+_PLAIN = {int, str, bytes, bool}
 _WAY_OUT = (
     "discretise with key=lambda transition: ... returning integers, strings or tuples of them, or use PseudoCount"
 )
@@ -23,7 +22,7 @@ def check_key(who: str, key: Key) -> None:
     if key is not None and not isinstance(key, str) and not callable(key):
         raise InputTypeError(
             f"{who}: key must be None (the observation), the name of an info entry or a function of the transition, "
-            f"got {type(key).__name__}."
+            f"received {type(key).__name__}: pass one of these"
         )
 
 
@@ -41,21 +40,46 @@ def info_entry(who: str, name: str, transition: Transition) -> Any:
     if name not in transition.info:
         known = ", ".join(sorted(map(repr, transition.info))) or "nothing"
         raise InputError(
-            f"{who}: info has no entry {name!r}, it has {known}; name one of these, add the entry in a wrapper, or "
-            f"pass key=a function of the transition."
+            f"{who}: info has no entry {name!r}, received {known}: name one of these, add the entry in a wrapper, or "
+            f"pass key=a function of the transition"
         )
     return transition.info[name]
 
 
+def history_key(who: str, key: Key, before: int, action: int, after: int) -> Hashable:
+    """Return the key of a step of a finite MDP, whose observations are its states and whose info is empty.
+
+    ``terminated`` and ``truncated`` are false there: a key says what a state is, not whether it is the last.
+    """
+    if isinstance(key, str):
+        raise InputError(
+            f"{who}: key must be None or a function to be verified, received {key!r}: the states of a finite MDP have "
+            "no info, so number what it names as the states, or pass a function of transition.next_obs"
+        )
+    no = np.zeros(1, bool)
+    step = Transition(np.array([before]), np.array([action]), np.array([after]), no, no, {})
+    try:
+        return host_keys(who, key, step, step.next_obs)[0]
+    except KeyError as missing:
+        raise InputError(
+            f"{who}: key must read states and actions alone to be verified, received a function that reads "
+            f"info[{missing}]: pass a function of transition.next_obs"
+        ) from None
+
+
 def host_keys(who: str, key: Key, transition: Transition, observation: Any) -> list[Hashable]:
     """Return one hashable key per environment."""
+    if key is None:
+        keys = _observation_keys(who, observation)
+    else:
+        keys = _rows(who, select(who, key, transition, observation))
+        if isinstance(key, str):
+            _check_mask(who, key, transition)
     num_envs = len(transition.terminated)
-    value = select(who, key, transition, observation)
-    if isinstance(key, str):
-        _check_mask(who, key, transition)
-    keys = _observation_keys(who, value) if key is None else _rows(who, value)
     if len(keys) != num_envs:
-        raise InputError(f"{who}: key must give {num_envs} keys, one per environment, got {len(keys)}.")
+        raise InputError(
+            f"{who}: key must give {num_envs} keys, one per environment, received {len(keys)}: return one per row"
+        )
     return keys
 
 
@@ -68,13 +92,15 @@ def _check_mask(who: str, name: str, transition: Transition) -> None:
     missing = ~np.asarray(mask, dtype=bool) & (True if valid is None else np.asarray(valid, dtype=bool))
     if missing.any():
         raise InputError(
-            f"{who}: info entry {name!r} is missing in environments {np.flatnonzero(missing).tolist()}; report it on "
-            f"every step, the last of an episode included."
+            f"{who}: every environment must report the info entry {name!r}, received none from environments "
+            f"{np.flatnonzero(missing).tolist()}: report it on every step, the last of an episode included"
         )
 
 
 def _observation_keys(who: str, observation: Any) -> list[Hashable]:
     """Return keys of an observation of a Discrete, MultiDiscrete, integer Box, Dict or Tuple space."""
+    if type(observation) is np.ndarray:
+        return _rows(who, observation)
     if isinstance(observation, dict):
         return list(zip(*(_observation_keys(who, observation[name]) for name in sorted(observation)), strict=True))
     if isinstance(observation, tuple):
@@ -84,32 +110,35 @@ def _observation_keys(who: str, observation: Any) -> list[Hashable]:
 
 def _rows(who: str, values: Any) -> list[Hashable]:
     """Return the rows of an array, or the entries of a sequence, as hashable keys."""
-    if not isinstance(values, list | tuple):
+    if type(values) is np.ndarray or not isinstance(values, list | tuple):
         values = np.asarray(values)
         kind = values.dtype.kind
         if kind in "fc":
-            raise InputTypeError(f"{who}: keys must be discrete, got an array of {values.dtype}; {_WAY_OUT}.")
+            raise InputTypeError(f"{who}: keys must be discrete, received an array of {values.dtype}: {_WAY_OUT}")
         if values.ndim == 0:
-            raise InputError(f"{who}: keys need a leading (num_envs,) axis, got a single {values.dtype} value.")
+            raise InputError(
+                f"{who}: keys must have a leading (num_envs,) axis, received a single {values.dtype} value: "
+                "return one per environment"
+            )
         if kind in "biuUS" and values.ndim == 1:
             return values.tolist()  # type: ignore[no-any-return]
-        if kind in "biu":
-            data, width = values.tobytes(), values.nbytes // max(len(values), 1)
-            return [data[start : start + width] for start in range(0, len(data), width)]
-    return [_entry(who, value) for value in values]
+        if kind in "biu" and values.size:
+            rows = np.ascontiguousarray(values).reshape(len(values), -1)
+            return rows.view(f"V{rows.nbytes // len(rows)}").reshape(-1).tolist()
+    return [value if type(value) in _PLAIN else _entry(who, value) for value in values]
 
 
 def _entry(who: str, value: Any) -> Hashable:
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind in "fc":
-            raise InputTypeError(f"{who}: keys must be discrete, got {value.dtype}; {_WAY_OUT}.")
+            raise InputTypeError(f"{who}: keys must be discrete, received {value.dtype}: {_WAY_OUT}")
         value = value.tobytes() if value.ndim else value.item()
     if isinstance(value, float | complex) or (isinstance(value, tuple) and any(isinstance(v, float) for v in value)):
-        raise InputTypeError(f"{who}: keys must be discrete, got {value!r}; {_WAY_OUT}.")
+        raise InputTypeError(f"{who}: keys must be discrete, received {value!r}: {_WAY_OUT}")
     try:
         hash(value)
     except TypeError:
         raise InputTypeError(
-            f"{who}: keys must be hashable, got {type(value).__name__} {value!r}; {_WAY_OUT}."
+            f"{who}: keys must be hashable, received {type(value).__name__} {value!r}: {_WAY_OUT}"
         ) from None
     return value  # type: ignore[no-any-return]

@@ -1,12 +1,10 @@
 """Running mean and variance, pure, for NumPy and JAX arrays alike."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 
 class Moments(NamedTuple):
-    """Count, mean and variance of all rows seen so far; mean and variance have the shape of a row."""
+    """Count, mean and variance of all rows so far; mean and variance have the shape of a row."""
 
     count: Any
     mean: Any
@@ -34,7 +32,7 @@ def merge(moments: Moments, rows: Any, weights: Any) -> Moments:
 
 
 def spread(moments: Moments) -> Any:
-    """Return the variance of the rows seen so far, 1 while there are fewer than two."""
+    """Return the variance of the rows so far, 1 while there are fewer than two."""
     few = moments.count < 2
     return (1 - few) * moments.variance + few
 

@@ -1,13 +1,12 @@
 """Multi-layer perceptrons as plain lists of arrays, and one pass of minibatch training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax  # type: ignore[import-untyped]
 from jax import Array
 from jax.custom_batching import sequential_vmap
@@ -45,10 +44,11 @@ def _orthogonal(key: Array, shape: tuple[int, int], gain: float) -> Array:
     return sequential_vmap(lambda key: draw(key, shape, jnp.float32))(key)  # type: ignore[no-any-return, no-untyped-call]
 
 
-def mlp(layers: MLP, x: Array) -> Array:
-    """Return the output (rows, outputs) for inputs (rows, inputs); ReLU between the layers."""
+def mlp(layers: MLP, x: Any) -> Any:
+    """Return the output (rows, outputs) for inputs (rows, inputs), of JAX or of NumPy; ReLU between the layers."""
     for layer in layers[:-1]:
-        x = jax.nn.relu(x @ layer.weight + layer.bias)
+        x = x @ layer.weight + layer.bias
+        x = np.maximum(x, 0) if isinstance(x, np.ndarray) else jax.nn.relu(x)
     return x @ layers[-1].weight + layers[-1].bias
 
 

@@ -1,7 +1,5 @@
 """Dictionaries on the host, one per environment or one for all, that save as plain arrays."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -9,49 +7,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.errors import InputTypeError
-from pbim.intrinsic._checks import ended_rows, same_num_envs
+from pbim.intrinsic._checks import ended_rows, flags, same_num_envs
 from pbim.intrinsic._keys import Key, host_keys
+from pbim.intrinsic._shell import Arrays
 from pbim.intrinsic.protocol import Transition
-
-Arrays = dict[str, NDArray[np.generic]]
 
 
 class EpisodicTable:
     """Visits of each key in the running episode of each environment; at most one entry per step, gone at the end."""
 
-    def __init__(self, who: str) -> None:
-        self.who = who
+    def __init__(self, who: str, key: Key) -> None:
+        self.who, self.key = who, key
         self.rows: list[dict[Hashable, int]] = []
-        self.asked: tuple[Transition, list[Hashable], list[int]] | None = None
+        self.last: list[Hashable] = []
 
-    def including(self, key: Key, transition: Transition) -> NDArray[np.float64]:
-        """Return n, the visits of each environment's key including the present one, shape (num_envs,)."""
-        return np.array(self._asked(key, transition)[1], dtype=np.float64)
+    def keys(self, transition: Transition) -> list[Hashable]:
+        """Return one key per environment."""
+        keys = host_keys(self.who, self.key, transition, transition.next_obs)
+        if len(self.rows) != len(keys):
+            same_num_envs(self.who, len(self.rows) or len(keys), len(keys))
+            self.rows = [{} for _ in keys]
+        if keys != self.last:
+            self.last = keys
+        return self.last  # equal keys of ``reward`` and ``update`` are the same objects, which are hashed once
 
-    def add(self, key: Key, transition: Transition) -> None:
+    def numbers(self, keys: list[Hashable]) -> NDArray[np.float64]:
+        """Return n, the visits of each environment's key with the present one, shape (num_envs,)."""
+        return np.array([row.get(key, 0) + 1.0 for row, key in zip(self.rows, keys, strict=True)])
+
+    def add(self, keys: list[Hashable], transition: Transition) -> None:
         """Count one visit of each environment's key, then forget the environments whose episode ended."""
-        keys, visits = self._asked(key, transition)
         ended, valid = ended_rows(self.who, transition)
-        self.asked, self.rows = None, self.rows or [{} for _ in keys]
-        for index, (row, visited, n) in enumerate(zip(self.rows, keys, visits, strict=True)):
-            if valid is None or valid[index]:
-                row[visited] = n
-        for gone in (ended if valid is None else ended & valid).nonzero()[0]:
-            self.rows[gone].clear()
-
-    def _asked(self, key: Key, transition: Transition) -> tuple[list[Hashable], list[int]]:
-        """Return one key per environment and its visits, kept from ``reward`` for ``update`` of the same transition."""
-        if self.asked is None or self.asked[0] is not transition:
-            keys = host_keys(self.who, key, transition, transition.next_obs)
-            rows = self.rows or [{} for _ in keys]
-            same_num_envs(self.who, len(rows), len(keys))
-            visits = [row.get(visited, 0) + 1 for row, visited in zip(rows, keys, strict=True)]
-            self.asked = (transition, keys, visits)
-        return self.asked[1:]
+        rows = self.rows
+        if valid is None:
+            for row, key in zip(rows, keys, strict=True):
+                row[key] = row.get(key, 0) + 1
+        else:
+            ended = ended & valid
+            for env in valid.nonzero()[0].tolist():
+                rows[env][keys[env]] = rows[env].get(keys[env], 0) + 1
+        for env in ended.nonzero()[0].tolist():
+            rows[env].clear()
 
     def forget(self, where: NDArray[np.bool_]) -> None:
         """Forget the running episodes of the environments where true."""
-        self.asked = None
         for row, gone in zip(self.rows, where.tolist(), strict=False):
             if gone:
                 row.clear()
@@ -72,32 +71,35 @@ class EpisodicTable:
         keys = decode_keys(arrays["key"])
         for index, key, value in zip(arrays["env"].tolist(), keys, arrays["value"].tolist(), strict=True):
             rows[index][key] = value
-        self.rows, self.asked = rows, None
+        self.rows = rows
 
 
 class LifetimeTable:
-    """One integer per key, shared by all environments and never forgotten; grows with the number of distinct keys."""
+    """Visits of each key over all of training, shared by all environments; grows with the number of distinct keys."""
 
-    def __init__(self, who: str) -> None:
-        self.who = who
+    def __init__(self, who: str, key: Key) -> None:
+        self.who, self.key = who, key
         self.values: dict[Hashable, int] = {}
 
-    def get(self, keys: Sequence[Hashable]) -> NDArray[np.float64]:
-        """Return the integer of each key (0 if new), shape (num_envs,)."""
+    def keys(self, transition: Transition) -> list[Hashable]:
+        """Return one key per environment."""
+        return host_keys(self.who, self.key, transition, transition.next_obs)
+
+    def numbers(self, keys: list[Hashable]) -> NDArray[np.float64]:
+        """Return n, the visits of each key with the present one, shape (num_envs,)."""
         values = self.values
-        return np.array([values.get(key, 0) for key in keys], dtype=np.float64)
+        return np.array([values.get(key, 0) + 1.0 for key in keys])
 
-    def add(self, keys: Sequence[Hashable], valid: NDArray[np.bool_]) -> None:
-        """Add one to each key."""
-        for key, real in zip(keys, valid.tolist(), strict=True):
-            if real:
-                self.values[key] = self.values.get(key, 0) + 1
+    def add(self, keys: list[Hashable], transition: Transition) -> None:
+        """Count one visit of each key."""
+        _, valid = ended_rows(self.who, transition)
+        values = self.values
+        for env, key in enumerate(keys):
+            if valid is None or valid[env]:
+                values[key] = values.get(key, 0) + 1
 
-    def put(self, keys: Sequence[Hashable], valid: NDArray[np.bool_], value: int) -> None:
-        """Set each key to ``value``."""
-        for key, real in zip(keys, valid.tolist(), strict=True):
-            if real:
-                self.values[key] = value
+    def forget(self, where: NDArray[np.bool_]) -> None:
+        """Forget nothing: the end of an episode does not matter here."""
 
     def state_dict(self) -> Arrays:
         """Return the table as flat arrays."""
@@ -111,6 +113,40 @@ class LifetimeTable:
         self.values = dict(zip(decode_keys(arrays["key"]), arrays["value"].tolist(), strict=True))
 
 
+class RecencyTable(LifetimeTable):
+    """When each pair of state and action was last tried, by a clock that ticks once per (vector) step."""
+
+    def __init__(self, who: str, key: Key) -> None:
+        super().__init__(who, key)
+        self.clock = 0
+
+    def keys(self, transition: Transition) -> list[Hashable]:
+        """Return one pair per environment."""
+        states = host_keys(self.who, self.key, transition, transition.obs)
+        actions = host_keys(f"{self.who} (action)", None, transition, transition.action)
+        return list(zip(states, actions, strict=True))
+
+    def numbers(self, keys: list[Hashable]) -> NDArray[np.float64]:
+        """Return tau, the steps since each pair was last tried, shape (num_envs,)."""
+        values, now = self.values, self.clock + 1.0
+        return np.array([now - values.get(key, 0) for key in keys])
+
+    def add(self, keys: list[Hashable], transition: Transition) -> None:
+        """Advance the clock and note the pairs."""
+        _, valid = flags(self.who, transition)
+        self.clock += bool(valid.any())
+        self.values.update((keys[env], self.clock) for env in valid.nonzero()[0].tolist())
+
+    def state_dict(self) -> Arrays:
+        """Return the clock and the table as flat arrays."""
+        return {"clock": np.array(self.clock), **super().state_dict()}
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Replace the clock and the table by saved ones."""
+        self.clock = int(arrays["clock"])
+        super().load_state_dict(arrays)
+
+
 def encode_keys(who: str, keys: Sequence[Hashable]) -> NDArray[np.str_]:
     """Return keys as Python literals, so that loading them evaluates no code."""
     literals = [repr(key) for key in keys]
@@ -121,8 +157,8 @@ def encode_keys(who: str, keys: Sequence[Hashable]) -> NDArray[np.str_]:
             restored = None
         if restored != key:
             raise InputTypeError(
-                f"{who}: a key of type {type(key).__name__} cannot be saved; let key=... return integers, strings, "
-                f"bytes or tuples of them."
+                f"{who}: keys must be integers, strings, bytes or tuples of them to be saved, received a key of type "
+                f"{type(key).__name__}: let key=... return one of these"
             )
     return np.array(literals, dtype=np.str_)
 

@@ -1,7 +1,5 @@
 """Reward modules with watch / compute / update (RLeXplore, rllte) as bonuses, unchanged."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -16,6 +14,8 @@ __all__ = ["from_watch_compute_update"]
 
 class WatchComputeUpdate:
     """A bonus that asks a watch / compute / update module, one step at a time."""
+
+    stepwise = True
 
     def __init__(self, module: Any, device: str) -> None:
         self.module = module
@@ -76,6 +76,13 @@ def from_watch_compute_update(module: Any, *, device: str = "cpu") -> WatchCompu
 
     Yuan et al. 2024 (RLeXplore, arXiv 2405.19548). Shapes: transition (num_envs, ...) -> (num_envs,).
 
+    Args:
+        module: An object with ``watch``, ``compute`` and ``update``.
+        device: The PyTorch device that its inputs go to.
+
+    Raises:
+        InputTypeError: If one of the three is missing.
+
     >>> import torch
     >>> class Constant:
     ...     def watch(self, **step): ...
@@ -85,11 +92,12 @@ def from_watch_compute_update(module: Any, *, device: str = "cpu") -> WatchCompu
     >>> step = Transition(np.zeros(2), np.zeros(2), np.ones(2), no, no, {})
     >>> from_watch_compute_update(Constant()).reward(step)
     array([1., 1.])
+
     """
     missing = [name for name in ("watch", "compute", "update") if not callable(getattr(module, name, None))]
     if missing:
         raise InputTypeError(
-            f"from_watch_compute_update: {type(module).__name__} has no {', '.join(missing)}; pass a module with "
-            f"watch, compute and update, or any callable transition -> array as it is."
+            f"from_watch_compute_update: module must have watch, compute and update, received {type(module).__name__} "
+            f"without {', '.join(missing)}: add them, or pass any callable transition -> array as it is"
         )
     return WatchComputeUpdate(module, device)

@@ -1,94 +1,101 @@
 """Bonuses made of bonuses: scaling, normalising, adding, warming up. All act before the conversion."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from operator import add
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pbim._arrays import array_namespace
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic._checks import flags, integers, numeric, positive, same_num_envs, within
 from pbim.intrinsic._moments import Moments, merge, spread, standardize
-from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic
+from pbim.intrinsic._parts import Composition
+from pbim.intrinsic.protocol import Bonus, Transition, as_intrinsic, ended
 
 __all__ = ["NormalizedObservations", "RunningStdScaled", "Scaled", "Sum", "WarmUp"]
 
-Arrays = dict[str, NDArray[np.generic]]
-Rewards = NDArray[np.floating[Any]]
+
+@dataclass(frozen=True)
+class Around(Composition):
+    """A composition of one bonus."""
+
+    bonus: Bonus
+
+    def __post_init__(self) -> None:
+        as_intrinsic(self.bonus)
+        super().__post_init__()
+
+    @property
+    def inner(self) -> tuple[Bonus, ...]:
+        """The one bonus."""
+        return (self.bonus,)
 
 
-def _saved(bonus: Intrinsic, prefix: str) -> Arrays:
-    """Return what the inner bonus saves, each name under ``prefix``; nothing if it does not save."""
-    inner = bonus.state_dict() if hasattr(bonus, "state_dict") else {}
-    return {f"{prefix}.{name}": value for name, value in inner.items()}
-
-
-def _load(bonus: Intrinsic, prefix: str, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    if hasattr(bonus, "load_state_dict"):
-        mine = {name[len(prefix) + 1 :]: value for name, value in arrays.items() if name.startswith(f"{prefix}.")}
-        bonus.load_state_dict(mine)
-
-
-def _restart(bonus: Intrinsic, where: NDArray[np.bool_]) -> None:
-    if hasattr(bonus, "restart"):
-        bonus.restart(where)
-
-
-class _Around:
-    """What every composition of one bonus shares: it says of itself what the inner bonus says, and saves it."""
-
-    def __init__(self, bonus: Bonus) -> None:
-        self.bonus = as_intrinsic(bonus)
-        self.causal: bool = getattr(self.bonus, "causal", True)
-        self.episodic: bool = getattr(self.bonus, "episodic", False)
-
-    def update(self, transition: Transition, /) -> None:
-        """Let the inner bonus learn."""
-        self.bonus.update(transition)
-
-    def restart(self, where: NDArray[np.bool_], /) -> None:
-        """Let the inner bonus forget the episodes that were abandoned, where true (num_envs,)."""
-        _restart(self.bonus, where)
-
-    def state_dict(self) -> Arrays:
-        """Return the state of this bonus and the inner one as flat arrays."""
-        return _saved(self.bonus, "bonus")
-
-    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]], /) -> None:
-        """Continue from what ``state_dict`` returned."""
-        _load(self.bonus, "bonus", arrays)
-
-
-class Scaled(_Around):
+@dataclass(frozen=True)
+class Scaled(Around):
     """Pay ``coefficient`` times the inner bonus.
+
+    Args:
+        bonus: The inner bonus.
+        coefficient: Any finite number; a Fraction keeps ``pbim.verify`` exact.
+
+    Raises:
+        InputError: If the coefficient is not finite, or ``bonus`` is no bonus.
 
     >>> no = np.array([False])
     >>> step = Transition(np.array([0]), np.array([0]), np.array([0]), no, no, {})
     >>> Scaled(lambda transition: np.array([2.0]), 0.1).reward(step)
     array([0.2])
+
     """
 
-    def __init__(self, bonus: Bonus, coefficient: float) -> None:
-        if not np.isfinite(coefficient):
-            raise InputError(f"Scaled: coefficient must be finite, got {coefficient!r}.")
-        super().__init__(bonus)
-        self.coefficient = coefficient
+    coefficient: float | Fraction
 
-    def reward(self, transition: Transition, /) -> Rewards:
-        """Return the bonus of this step, shape (num_envs,)."""
-        return self.coefficient * self.bonus.reward(transition)
+    kind: ClassVar[str] = "scaled"
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.coefficient):
+            raise InputError(f"Scaled: coefficient must be finite, received {self.coefficient!r}: pass a number")
+        super().__post_init__()
+
+    def pay(self, own: tuple[()], paid: Sequence[Any]) -> Any:
+        """Return the scaled bonus."""
+        del own
+        exact = isinstance(paid[0], int | Fraction)  # arrays know no Fractions
+        return (self.coefficient if exact else float(self.coefficient)) * paid[0]
 
 
-class RunningStdScaled(_Around):
+class Sums(NamedTuple):
+    """Count, mean and variance of the discounted sums so far, and the running sums (num_envs,)."""
+
+    count: Any
+    mean: Any
+    variance: Any
+    sums: Any
+
+
+@dataclass(frozen=True)
+class RunningStdScaled(Around):
     """Divide the inner bonus by the running standard deviation of its discounted sum.
 
     The statistics are those of earlier steps, fixed while a step is paid, so the divisor does not depend on the action
     it scales. They change within an episode, which is harmless here, before the conversion, and would break it after.
-    Each environment's sum starts anew when its episode ends; rows that are not valid leave no trace.
+    Each environment's sum starts anew when its episode ends; rows that are not valid leave no trace. ``update`` asks
+    the inner bonus for the reward of its step.
 
     Burda et al. 2019, Section 2.4 (the sum is that of Gymnasium's ``NormalizeReward``).
+
+    Args:
+        bonus: The inner bonus.
+        gamma: The discount of the sums, in [0, 1].
+
+    Raises:
+        InputError: If gamma is outside [0, 1], or ``bonus`` is no bonus.
 
     >>> no = np.array([False, False])
     >>> step = Transition(np.zeros(2, int), np.zeros(2, int), np.zeros(2, int), no, no, {})
@@ -96,51 +103,59 @@ class RunningStdScaled(_Around):
     >>> bonus.update(step)
     >>> bonus.reward(step)
     array([0., 2.])
+
     """
 
-    def __init__(self, bonus: Bonus, gamma: float) -> None:
-        within("RunningStdScaled", 0, 1, gamma=gamma)
-        super().__init__(bonus)
-        self.gamma = gamma
-        self._moments = Moments(0.0, 0.0, 0.0)
-        self._sums: NDArray[np.float64] = np.zeros(0)
-        self._paid: tuple[Transition, Rewards] | None = None
+    gamma: float
 
-    def reward(self, transition: Transition, /) -> Rewards:
-        """Return the bonus of this step, shape (num_envs,)."""
-        inner = self.bonus.reward(transition)
-        self._paid = (transition, inner)
-        return np.asarray(inner / float(spread(self._moments) + 1e-16) ** 0.5)
+    kind: ClassVar[str] = "running-std-scaled"
+    statistics: ClassVar[type[Any] | None] = Sums
+    learns_from_pay: ClassVar[bool] = True
 
-    def update(self, transition: Transition, /) -> None:
-        """Add this step's discounted sums to the statistics, then let the inner bonus learn."""
-        over, valid = flags("RunningStdScaled", transition)
-        known = self._paid is not None and self._paid[0] is transition
-        inner = self._paid[1] if known and self._paid else self.bonus.reward(transition)
-        self._paid = None
-        if not len(self._sums):
-            self._sums = np.zeros(len(over))
-        same_num_envs("RunningStdScaled", len(self._sums), len(over))
-        sums = np.where(valid, self.gamma * self._sums + inner, self._sums)
-        self._moments = Moments(*map(float, merge(self._moments, sums, valid.astype(np.float64))))
-        self._sums = np.where(over & valid, 0.0, sums)
-        self.bonus.update(transition)
+    def __post_init__(self) -> None:
+        within("RunningStdScaled", 0, 1, gamma=self.gamma)
+        super().__post_init__()
 
-    def state_dict(self) -> Arrays:
-        """Return the state of this bonus and the inner one as flat arrays."""
-        return super().state_dict() | {"moments": np.array(self._moments), "sums": self._sums.copy()}
+    @property
+    def stepwise(self) -> bool:
+        """True: the sums follow the steps."""
+        return True
 
-    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]], /) -> None:
-        """Continue from what ``state_dict`` returned."""
-        super().load_state_dict(arrays)
-        self._moments = Moments(*arrays["moments"].tolist())
-        self._sums = np.array(arrays["sums"], dtype=np.float64)
+    def check(self, transition: Transition) -> Transition:
+        """Return a transition with boolean flags and ``valid``."""
+        return _flagged("RunningStdScaled", transition)
+
+    def start(self, example: Transition) -> Sums:
+        """Return empty statistics."""
+        nothing = np.zeros(())
+        return Sums(nothing, nothing, nothing, np.zeros(example.terminated.shape))
+
+    def pay(self, own: Sums, paid: Sequence[Any]) -> Any:
+        """Return the bonus over the standard deviation of earlier sums."""
+        return paid[0] / (spread(Moments(*own[:3])) + 1e-16) ** 0.5
+
+    def learn(self, own: Sums, transition: Transition, paid: Sequence[Any]) -> Sums:
+        """Return the statistics with this step's discounted sums."""
+        valid, over = transition.valid, ended(transition)
+        same_num_envs("RunningStdScaled", len(own.sums), len(over))
+        xp = array_namespace(own.sums)
+        sums = xp.where(valid, self.gamma * own.sums + paid[0], own.sums)
+        moments = merge(Moments(*own[:3]), sums, xp.astype(valid, sums.dtype))
+        return Sums(*moments, xp.where(over & valid, xp.zeros_like(sums), sums))
 
 
-class NormalizedObservations(_Around):
+@dataclass(frozen=True)
+class NormalizedObservations(Around):
     """Show the inner bonus observations that are centred, divided by their running standard deviation and clipped.
 
     Reward and update of one step see the same statistics, those of earlier steps.
+
+    Args:
+        bonus: The inner bonus.
+        clip: The largest magnitude that the inner bonus sees.
+
+    Raises:
+        InputError: If clip is not a finite number above 0, or ``bonus`` is no bonus.
 
     >>> no = np.array([False, False])
     >>> step = Transition(np.array([[0.0], [4.0]]), np.zeros(2), np.array([[0.0], [4.0]]), no, no, {})
@@ -148,65 +163,59 @@ class NormalizedObservations(_Around):
     >>> bonus.update(step)
     >>> bonus.reward(step).round(3)
     array([-1.,  1.])
+
     """
 
-    def __init__(self, bonus: Bonus, *, clip: float = 5.0) -> None:
-        positive("NormalizedObservations", clip=clip)
-        super().__init__(bonus)
-        self.clip = clip
-        self._moments: Moments | None = None
+    clip: float = 5.0
 
-    def reward(self, transition: Transition, /) -> Rewards:
-        """Return the bonus of this step, shape (num_envs,)."""
-        return self.bonus.reward(self._seen(transition))
+    kind: ClassVar[str] = "normalized-observations"
+    statistics: ClassVar[type[Any] | None] = Moments
 
-    def update(self, transition: Transition, /) -> None:
-        """Let the inner bonus learn, then add this step's next observations to the statistics."""
-        self.bonus.update(self._seen(transition))
-        _, valid = flags("NormalizedObservations", transition)
-        rows = self._array("next_obs", transition)
-        self._moments = merge(self._before(rows), rows, valid.astype(np.float64))
+    def __post_init__(self) -> None:
+        positive("NormalizedObservations", clip=self.clip)
+        super().__post_init__()
 
-    def state_dict(self) -> Arrays:
-        """Return the state of this bonus and the inner one as flat arrays."""
-        if self._moments is None:
-            return super().state_dict()
-        return super().state_dict() | {name: np.asarray(value) for name, value in self._moments._asdict().items()}
+    def check(self, transition: Transition) -> Transition:
+        """Return a transition with observations of finite float64, boolean flags and ``valid``."""
+        step = _flagged("NormalizedObservations", transition)
+        return step._replace(**{name: _rows(name, step) for name in ("obs", "next_obs")})
 
-    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]], /) -> None:
-        """Continue from what ``state_dict`` returned."""
-        super().load_state_dict(arrays)
-        self._moments = Moments(*(arrays[name] for name in Moments._fields)) if "count" in arrays else None
+    def start(self, example: Transition) -> Moments:
+        """Return empty statistics, one number per entry of an observation."""
+        return Moments(np.zeros(()), *np.zeros((2, *example.next_obs.shape[1:])))
 
-    def _array(self, name: str, transition: Transition) -> NDArray[np.float64]:
-        _, valid = flags("NormalizedObservations", transition)
-        value = numeric("NormalizedObservations", name, getattr(transition, name), valid)
-        if not isinstance(value, np.ndarray):
-            raise InputTypeError(
-                f"NormalizedObservations: reads one array per observation, got a {type(value).__name__}; wrap the "
-                f"bonus in a function that picks or joins the arrays first."
-            )
-        return value.astype(np.float64)
+    def view(self, own: Moments, transition: Transition) -> Transition:
+        """Return the transition with standardised observations."""
+        obs, next_obs = (standardize(own, rows, self.clip) for rows in (transition.obs, transition.next_obs))
+        return transition._replace(obs=obs, next_obs=next_obs)
 
-    def _before(self, rows: NDArray[np.float64]) -> Moments:
-        return self._moments or Moments(0.0, np.zeros(rows.shape[1:]), np.zeros(rows.shape[1:]))
+    def pay(self, own: Moments, paid: Sequence[Any]) -> Any:
+        """Return what the inner bonus pays."""
+        del own
+        return paid[0]
 
-    def _seen(self, transition: Transition) -> Transition:
-        obs, next_obs = (self._array(name, transition) for name in ("obs", "next_obs"))
-        moments = self._before(next_obs)
-        return Transition(
-            standardize(moments, obs, self.clip),
-            transition.action,
-            standardize(moments, next_obs, self.clip),
-            transition.terminated,
-            transition.truncated,
-            transition.info,
-            getattr(transition, "valid", None),
-        )
+    def learn(self, own: Moments, transition: Transition, paid: Sequence[Any]) -> Moments:
+        """Return the statistics with this step's next observations."""
+        del paid
+        return merge(own, transition.next_obs, array_namespace(own.mean).astype(transition.valid, own.mean.dtype))
 
 
-class WarmUp(_Around):
+class Updates(NamedTuple):
+    """How many updates there were."""
+
+    done: Any
+
+
+@dataclass(frozen=True)
+class WarmUp(Around):
     """Pay nothing for the first ``steps`` updates, in which the inner bonus already learns.
+
+    Args:
+        bonus: The inner bonus.
+        steps: How many updates are not paid.
+
+    Raises:
+        InputError: If steps is not an integer of at least 1, or ``bonus`` is no bonus.
 
     >>> no = np.array([False])
     >>> step = Transition(np.array([0]), np.array([0]), np.array([0]), no, no, {})
@@ -215,68 +224,90 @@ class WarmUp(_Around):
     >>> bonus.update(step)
     >>> float(cold[0]), float(bonus.reward(step)[0])
     (0.0, 2.0)
+
     """
 
-    def __init__(self, bonus: Bonus, steps: int) -> None:
-        integers("WarmUp", steps=steps)
-        super().__init__(bonus)
-        self.steps = steps
-        self._done = 0
+    steps: int
 
-    def reward(self, transition: Transition, /) -> Rewards:
-        """Return the bonus of this step, shape (num_envs,)."""
-        return self.bonus.reward(transition) * float(self._done >= self.steps)
+    kind: ClassVar[str] = "warm-up"
+    statistics: ClassVar[type[Any] | None] = Updates
 
-    def update(self, transition: Transition, /) -> None:
-        """Let the inner bonus learn and count the step."""
-        self.bonus.update(transition)
-        self._done += bool(flags("WarmUp", transition)[1].any())
+    def __post_init__(self) -> None:
+        integers("WarmUp", steps=self.steps)
+        super().__post_init__()
 
-    def state_dict(self) -> Arrays:
-        """Return the state of this bonus and the inner one as flat arrays."""
-        return super().state_dict() | {"done": np.array(self._done)}
+    def check(self, transition: Transition) -> Transition:
+        """Return a transition with boolean flags and ``valid``."""
+        return _flagged("WarmUp", transition)
 
-    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]], /) -> None:
-        """Continue from what ``state_dict`` returned."""
-        super().load_state_dict(arrays)
-        self._done = int(arrays["done"])
+    def start(self, example: Transition) -> Updates:
+        """Return that there were none."""
+        del example
+        return Updates(np.zeros((), np.int32))
+
+    def pay(self, own: Updates, paid: Sequence[Any]) -> Any:
+        """Return the bonus, or 0 in the first steps."""
+        return paid[0] * (own.done >= self.steps)
+
+    def learn(self, own: Updates, transition: Transition, paid: Sequence[Any]) -> Updates:
+        """Return one update more if there was a real step."""
+        del paid
+        return Updates(own.done + transition.valid.any())  # type: ignore[union-attr]
 
 
-class Sum:
-    """Pay the sum of several bonuses.
+@dataclass(frozen=True, init=False)
+class Sum(Composition):
+    """Pay the sum of several bonuses: ``Sum(one, other)``.
+
+    Args:
+        parts: The bonuses, one after the other.
+        bonuses: The same as one tuple, by name.
+
+    Raises:
+        InputError: If there is none, or one of them is no bonus.
 
     >>> no = np.array([False])
     >>> step = Transition(np.array([0]), np.array([0]), np.array([0]), no, no, {})
     >>> Sum(lambda transition: np.array([2.0]), lambda transition: np.array([0.5])).reward(step)
     array([2.5])
+
     """
 
-    def __init__(self, *bonuses: Bonus) -> None:
-        if not bonuses:
-            raise InputError("Sum: pass at least one bonus.")
-        self.bonuses = tuple(map(as_intrinsic, bonuses))
-        self.causal = all(getattr(bonus, "causal", True) for bonus in self.bonuses)
-        self.episodic = any(getattr(bonus, "episodic", False) for bonus in self.bonuses)
+    bonuses: tuple[Bonus, ...]
 
-    def reward(self, transition: Transition, /) -> Rewards:
-        """Return the bonus of this step, shape (num_envs,)."""
-        return np.sum([bonus.reward(transition) for bonus in self.bonuses], axis=0)  # type: ignore[no-any-return]
+    kind: ClassVar[str] = "sum"
 
-    def update(self, transition: Transition, /) -> None:
-        """Let every bonus learn."""
-        for bonus in self.bonuses:
-            bonus.update(transition)
+    def __init__(self, *parts: Bonus, bonuses: Sequence[Bonus] = ()) -> None:
+        object.__setattr__(self, "bonuses", (*parts, *bonuses))
+        if not self.bonuses:
+            raise InputError("Sum: bonuses must hold at least one bonus, received none: pass Sum(one, other)")
+        self.__post_init__()
 
-    def restart(self, where: NDArray[np.bool_], /) -> None:
-        """Let every bonus forget the episodes that were abandoned, where true (num_envs,)."""
-        for bonus in self.bonuses:
-            _restart(bonus, where)
+    @property
+    def inner(self) -> tuple[Bonus, ...]:
+        """The bonuses."""
+        return self.bonuses
 
-    def state_dict(self) -> Arrays:
-        """Return the states of all bonuses as flat arrays."""
-        return {k: v for index, bonus in enumerate(self.bonuses) for k, v in _saved(bonus, str(index)).items()}
+    def pay(self, own: tuple[()], paid: Sequence[Any]) -> Any:
+        """Return the sum."""
+        del own
+        return reduce(add, paid)
 
-    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]], /) -> None:
-        """Continue from what ``state_dict`` returned."""
-        for index, bonus in enumerate(self.bonuses):
-            _load(bonus, str(index), arrays)
+
+def _flagged(who: str, transition: Transition) -> Transition:
+    """Return a transition with ``terminated``, ``truncated`` and ``valid`` as boolean arrays."""
+    _, valid = flags(who, transition)
+    terminated, truncated = (np.asarray(mask, bool) for mask in (transition.terminated, transition.truncated))
+    obs, action, next_obs, info = transition.obs, transition.action, transition.next_obs, transition.info
+    return Transition(obs, action, next_obs, terminated, truncated, info, valid)
+
+
+def _rows(name: str, step: Transition) -> Any:
+    """Return one array per observation, in float64."""
+    value = numeric("NormalizedObservations", name, getattr(step, name), np.asarray(step.valid))
+    if not isinstance(value, np.ndarray):
+        raise InputTypeError(
+            f"NormalizedObservations must read one array per observation, received a {type(value).__name__}: wrap the "
+            f"bonus in a function that picks or joins the arrays first"
+        )
+    return value.astype(np.float64)

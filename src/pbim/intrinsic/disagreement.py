@@ -1,21 +1,19 @@
 """Bonus: how much an ensemble of forward models disagrees about the next features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from pbim.errors import InputError
-from pbim.intrinsic._checks import integers, positive, within
-from pbim.intrinsic._edge import Edge
+from pbim.intrinsic._checks import network_sizes, positive, within
+from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, encode_action, flatten
-from pbim.intrinsic.protocol import Transition
+from pbim.intrinsic.protocol import Spec, Transition
 
 
 class DisagreementState(NamedTuple):
@@ -27,7 +25,7 @@ class DisagreementState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disagreement(Edge):
+class Disagreement(LearnedBonus):
     """Pay the variance over an ensemble of forward models of the predicted next features, averaged over features.
 
     The features are those of a fixed random network. Members start from different weights and each learns from its own
@@ -35,6 +33,21 @@ class Disagreement(Edge):
     averaged by all alike and pays nothing in the end. Memory: bounded by the networks.
 
     Pathak et al. 2019 (arXiv 1906.04161), Eq. 1. Shapes: transition (num_envs, ...) -> (num_envs,).
+
+    Args:
+        num_actions: How many discrete actions there are; None means continuous vectors.
+        members: How many models there are.
+        subset: The random share of a batch that each member learns from.
+        hidden: Widths of the hidden layers.
+        features: Width of the output.
+        learning_rate: Of the optimiser.
+        optimizer: A function of optax: a learning rate in, a GradientTransformation out.
+        batch_size: Rows per minibatch of an update; None makes one of all.
+        encode: Turns observations into vectors: ``flatten``, ``concatenate``, ``one_hot(n)``, any pure function.
+        seed: Decides all draws at the NumPy edge; compiled loops pass a key instead.
+
+    Raises:
+        InputError: If a setting is outside its range.
 
     >>> import numpy as np
     >>> bonus, no = Disagreement(num_actions=4, features=8), np.array([False])
@@ -44,6 +57,7 @@ class Disagreement(Edge):
     ...     bonus.update(step)
     >>> bool(bonus.reward(step)[0] < before[0])
     True
+
     """
 
     num_actions: int | None = None
@@ -56,20 +70,23 @@ class Disagreement(Edge):
     batch_size: int | None = None
     encode: Encode = flatten
 
+    kind: ClassVar[str] = "disagreement"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         positive("Disagreement", learning_rate=self.learning_rate, subset=self.subset)
         within("Disagreement", 0, 1, subset=self.subset)
-        integers("Disagreement", features=self.features, **{f"hidden[{i}]": n for i, n in enumerate(self.hidden)})
+        network_sizes("Disagreement", self.hidden, self.features, self.batch_size)
         if self.members < 2:
-            raise InputError(f"Disagreement: members must be at least 2 to disagree, got {self.members!r}.")
+            raise InputError(f"Disagreement: members must be at least 2, received {self.members!r}: 5 is usual")
+        super().__post_init__()
 
-    def init(self, key: Array, example: Transition) -> DisagreementState:
-        """Return a random encoder and ensemble, for transitions of the shapes of ``example``."""
+    def init(self, key: Array, spec: Spec) -> DisagreementState:
+        """Return a random encoder and ensemble, for transitions of the shapes of ``spec.example``."""
         encoder_key, ensemble_key, key = jax.random.split(key, 3)
-        inputs = jax.eval_shape(self.encode, example.next_obs).shape[1]
+        inputs = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
         encoder = mlp_init(encoder_key, (inputs, *self.hidden, self.features))
-        read = jax.eval_shape(lambda step: self.inputs(encoder, step), example).shape[1]
+        read = jax.eval_shape(lambda step: self.inputs(encoder, step), spec.example).shape[1]
         sizes = (read, *self.hidden, self.features)
         members = jax.vmap(lambda k: mlp_init(k, sizes))(jax.random.split(ensemble_key, self.members))
         return DisagreementState(encoder, Fitted(members, self.optimizer(self.learning_rate).init(members)), key)

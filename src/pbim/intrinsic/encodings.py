@@ -1,15 +1,16 @@
 """Observations and actions as vectors: pure functions for the ``encode`` argument of the learned bonuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.config import Component
 from pbim.errors import InputError, InputTypeError
+from pbim.intrinsic._checks import integers
 
 Encode: TypeAlias = Callable[[Any], Array]
 
@@ -17,15 +18,19 @@ Encode: TypeAlias = Callable[[Any], Array]
 def flatten(obs: Any) -> Array:
     """Return each row of an array as one vector of floats: (num_envs, ...) -> (num_envs, features).
 
+    Raises:
+        InputTypeError: If the observation is a dict or a tuple.
+
     >>> import numpy as np
     >>> flatten(np.zeros((2, 7, 7, 3), np.uint8)).shape
     (2, 147)
+
     """
     if isinstance(obs, dict | tuple | list):
         names = ", ".join(map(repr, obs)) if isinstance(obs, dict) else f"{len(obs)} parts"
         raise InputTypeError(
-            f"encode=flatten reads one array per observation, got a {type(obs).__name__} with {names}; pass encode=a "
-            f"function that returns one array, such as lambda obs: flatten(obs['image']) or concatenate."
+            f"encode=flatten must read one array per observation, received a {type(obs).__name__} with {names}: pass "
+            f"encode=a function that returns one array, such as lambda obs: flatten(obs['image']) or concatenate"
         )
     rows = jnp.asarray(obs)
     return rows.reshape(rows.shape[0], -1).astype(jnp.float32)
@@ -41,34 +46,70 @@ def concatenate(obs: Any) -> Array:
     return jnp.concatenate([flatten(leaf) for leaf in jax.tree.leaves(obs)], axis=1)
 
 
-class one_hot:  # noqa: N801 - used like the functions beside it
+@dataclass(frozen=True)
+class one_hot(Component):  # noqa: N801 - used like the functions beside it
     """Return integers 0 .. n-1 as one-hot vectors, for Discrete spaces: (num_envs,) -> (num_envs, n).
+
+    Args:
+        n: How many integers there are.
+
+    Raises:
+        InputError: If n is below 2.
 
     >>> import numpy as np
     >>> one_hot(3)(np.array([2, 0])).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+
     """
 
-    def __init__(self, n: int) -> None:
-        if n < 2:
-            raise InputError(f"one_hot: n must be at least 2, got {n!r}.")
-        self.n = n
+    n: int
+
+    kind: ClassVar[str] = "one-hot"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n < 2:
+            raise InputError(f"one_hot: n must be at least 2, received {self.n!r}: pass env.observation_space.n")
 
     def __call__(self, obs: Any) -> Array:
         """Return one row per integer, (num_envs, n)."""
         values = jnp.asarray(obs)
         if values.ndim != 1 or not jnp.issubdtype(values.dtype, jnp.integer):
             raise InputTypeError(
-                f"encode=one_hot({self.n}) reads integers of shape (num_envs,), got {values.dtype} of shape "
-                f"{values.shape}; use encode=flatten for arrays."
+                f"encode=one_hot({self.n}) must read integers of shape (num_envs,), received {values.dtype} of shape "
+                f"{values.shape}: use encode=flatten for arrays"
             )
         return jax.nn.one_hot(values, self.n)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, one_hot) and other.n == self.n
 
-    def __hash__(self) -> int:
-        return hash((one_hot, self.n))
+@dataclass(frozen=True)
+class coordinates(Component):  # noqa: N801 - used like the functions beside it
+    """Return cells of a grid, numbered row by row, as (column, row): (num_envs,) -> (num_envs, 2).
+
+    Args:
+        width: How many columns the grid has.
+
+    Raises:
+        InputError: If width is below 1.
+
+    >>> import numpy as np
+    >>> coordinates(12)(np.array([36, 13])).tolist()
+    [[0.0, 3.0], [1.0, 1.0]]
+
+    """
+
+    width: int
+
+    kind: ClassVar[str] = "coordinates"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        integers("coordinates", width=self.width)
+
+    def __call__(self, cells: Any) -> Array:
+        """Return one pair per cell, (num_envs, 2)."""
+        cells = jnp.asarray(cells)
+        return jnp.stack([cells % self.width, cells // self.width], axis=1).astype(jnp.float32)
 
 
 def encode_action(who: str, action: Any, num_actions: int | None) -> Array:
@@ -77,5 +118,7 @@ def encode_action(who: str, action: Any, num_actions: int | None) -> Array:
     if num_actions is not None:
         return one_hot(num_actions)(action)
     if jnp.issubdtype(action.dtype, jnp.integer):
-        raise InputTypeError(f"{who}: actions are integers; pass num_actions=env.action_space.n.")
+        raise InputTypeError(
+            f"{who}: num_actions must be given for integer actions, received None: pass num_actions=env.action_space.n"
+        )
     return flatten(action)

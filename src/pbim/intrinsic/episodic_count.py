@@ -1,35 +1,41 @@
 """Bonus alpha / n for the n-th visit of a state within an episode."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pbim.intrinsic._checks import integers, positive
-from pbim.intrinsic._keys import Key, check_key, select
-from pbim.intrinsic._tables import Arrays, EpisodicTable
-from pbim.intrinsic.protocol import Transition
+from pbim.intrinsic._checks import positive
+from pbim.intrinsic._keys import Key, check_key, history_key
+from pbim.intrinsic._shell import Memory, PureBonus, Shell
+from pbim.intrinsic._tables import EpisodicTable
+from pbim.intrinsic.protocol import Spec, Transition
 
 if TYPE_CHECKING:
     from jax import Array
 
+    from pbim.intrinsic.array_counts import EpisodicCounts
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EpisodicCount:
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodicCount(PureBonus):
     """Pay ``alpha / n`` for the n-th arrival at a state in the running episode, so the first pays ``alpha``.
 
-    ``key`` says what a state is: ``None`` the next observation (integers), a string that entry of ``info`` (one row
-    per environment), a function whatever it returns for the transition (hashable, one per environment).
     A visit is an arrival: the state an episode starts in is not counted until a step leads back to it, because a
     transition's ``info`` speaks of the arrival only. Counts of an environment are forgotten after the bonus of the
     step that terminates or truncates its episode. Memory: at most one dictionary entry per step of the running episode.
 
     Forbes et al. 2024, Eq. 41. Shapes: transition (num_envs, ...) -> (num_envs,).
 
+    Args:
+        alpha: What the first arrival pays; a Fraction makes ``pbim.verify`` exact.
+        key: What a state is: None the next observation (integers), a string that entry of ``info`` (one row per
+            environment), a function whatever it returns for the transition (hashable, one per environment).
+            ``pbim.verify`` reads None and functions; the states of a finite MDP have no ``info``.
+
+    Raises:
+        InputError: If alpha is not a finite number above 0, or key is none of these.
+
+    >>> import numpy as np
     >>> bonus = EpisodicCount(alpha=0.02)
     >>> no = np.array([False])
     >>> step = Transition(np.array([3]), np.array([0]), np.array([7]), no, no, {})
@@ -38,63 +44,63 @@ class EpisodicCount:
     ...     bonus.update(step)
     [0.02]
     [0.01]
+    >>> EpisodicCount(alpha=Fraction(1)).of_history((3, 0, 7, 1, 3, 0, 7))  # the second arrival at state 7
+    Fraction(1, 2)
+
     """
 
-    alpha: float = 1.0
+    alpha: float | Fraction = 1.0
     key: Key = None
 
-    causal: ClassVar[bool] = True
+    kind: ClassVar[str] = "count"
     episodic: ClassVar[bool] = True
-
-    _table: EpisodicTable = field(default_factory=lambda: EpisodicTable("EpisodicCount"), init=False, repr=False)
+    stepwise: ClassVar[bool] = True
+    from_history: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive("EpisodicCount", alpha=self.alpha)
         check_key("EpisodicCount", self.key)
+        super().__post_init__()
+
+    def make_shell(self) -> Shell:
+        """Return a shell in which nothing has happened yet."""
+        return Shell(self, table=EpisodicTable("EpisodicCount", self.key))
 
     def bonus(self, n: Any) -> Any:
-        """Return the bonus of the n-th visit, n counting this one."""
-        return self.alpha / n  # Eq. 41
+        """Return the bonus of the n-th arrival, n counting this one."""
+        alpha = self.alpha if isinstance(n, int) else float(self.alpha)  # arrays know no Fractions
+        return alpha / n  # Eq. 41
 
-    # ------------------------------------------------------------------ NumPy edge
-    def reward(self, transition: Transition, /) -> NDArray[np.float64]:
-        """Return the bonus of this step, shape (num_envs,)."""
-        return self.bonus(self._table.including(self.key, transition))  # type: ignore[no-any-return]
+    @property
+    def counts(self) -> "EpisodicCounts":
+        """The table of the pure core."""
+        from pbim.intrinsic.array_counts import EpisodicCounts
 
-    def update(self, transition: Transition, /) -> None:
-        """Count this step's arrivals and forget the environments whose episode ended."""
-        self._table.add(self.key, transition)
+        return EpisodicCounts("EpisodicCount", self.key)
 
-    def restart(self, where: NDArray[np.bool_], /) -> None:
-        """Forget the episodes that were abandoned, where true (num_envs,)."""
-        self._table.forget(where)
+    def init(self, key: "Array", spec: Spec) -> "Array":
+        """Return empty counts, shape (num_envs, num_keys)."""
+        del key
+        return self.counts.init(spec)
 
-    def state_dict(self) -> Arrays:
-        """Return the counts as a flat dictionary of arrays."""
-        return self._table.state_dict()
-
-    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]], /) -> None:
-        """Continue from the counts that ``state_dict`` returned."""
-        self._table.load_state_dict(arrays)
-
-    # ------------------------------------------------------------------ pure core, integer keys
-    def init(self, num_envs: int, num_keys: int) -> Array:
-        """Return empty counts, shape (num_envs, num_keys), for keys 0 .. num_keys-1."""
-        import jax.numpy as jnp
-
-        integers("EpisodicCount", num_envs=num_envs, num_keys=num_keys)
-        return jnp.zeros((num_envs, num_keys), dtype=jnp.int32)
-
-    def reward_fn(self, counts: Array, transition: Transition) -> Array:
+    def reward_fn(self, state: "Array", transition: Transition) -> "Array":
         """Return the bonus of this step, (num_envs,); pure, for jit, scan and vmap."""
-        from pbim.intrinsic.array_counts import episodic_including
+        return self.bonus(self.counts.visits(state, transition))  # type: ignore[no-any-return]
 
-        keys = select("EpisodicCount", self.key, transition, transition.next_obs)
-        return self.bonus(episodic_including(counts, keys))  # type: ignore[no-any-return]
-
-    def update_fn(self, counts: Array, transition: Transition) -> Array:
+    def update_fn(self, state: "Array", transition: Transition) -> "Array":
         """Return the counts after this step; pure, for jit, scan and vmap."""
-        from pbim.intrinsic.array_counts import episodic_add
+        return self.counts.add(state, transition)
 
-        keys = select("EpisodicCount", self.key, transition, transition.next_obs)
-        return episodic_add(counts, keys, transition)
+    def first_memory(self, state: int) -> Memory:
+        """Return that nothing was arrived at yet; a function ``key`` also needs to know where the episode is."""
+        return () if self.key is None else (state, ())
+
+    def next_memory(self, memory: Any, action: int, state: int) -> tuple[Memory, Any]:
+        """Return the keys arrived at so far, sorted, and the bonus of this step."""
+        if self.key is None:
+            arrivals = tuple(sorted((*memory, state)))
+            return arrivals, self.bonus(arrivals.count(state))
+        before, keys = memory
+        arrived = history_key("EpisodicCount", self.key, before, action, state)
+        keys = tuple(sorted((*keys, arrived), key=repr))
+        return (state, keys), self.bonus(keys.count(arrived))

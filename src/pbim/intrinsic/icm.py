@@ -1,25 +1,38 @@
 """Bonus: how badly the next features are predicted, in a space that keeps what actions change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jax import Array
 
 from pbim.intrinsic._checks import positive
-from pbim.intrinsic._dynamics import DynamicsEdge, DynamicsState, forward_error
-from pbim.intrinsic.protocol import Transition
+from pbim.intrinsic._dynamics import DynamicsBonus, DynamicsState, forward_error
+from pbim.intrinsic.protocol import Spec, Transition
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICM(DynamicsEdge):
+class ICM(DynamicsBonus):
     """Pay ``eta / 2 * ||predicted - true next features||^2``, the error of a forward model in a learned space.
 
     The space is an encoder trained, with the forward model, on ``(1 - beta) L_inverse + beta L_forward``; gradients of
-    both reach it. ``num_actions`` makes actions discrete; without it they are continuous vectors.
-    Memory: bounded by the networks.
+    both reach it. Memory: bounded by the networks.
 
     Pathak et al. 2017 (arXiv 1705.05363), Eq. 5, 6 and 7. Shapes: transition (num_envs, ...) -> (num_envs,).
+
+    Args:
+        eta: The factor of the bonus.
+        num_actions: How many discrete actions there are; None means continuous vectors.
+        hidden: Widths of the hidden layers.
+        features: Width of phi.
+        learning_rate: Of the optimiser.
+        optimizer: A function of optax: a learning rate in, a GradientTransformation out.
+        batch_size: Rows per minibatch of an update; None makes one of all.
+        beta: The weight of the forward model's loss; the inverse model's has 1 - beta.
+        encode: Turns observations into vectors: ``flatten``, ``concatenate``, ``one_hot(n)``, any pure function.
+        seed: Decides all draws at the NumPy edge; compiled loops pass a key instead.
+
+    Raises:
+        InputError: If a setting is outside its range.
 
     >>> import numpy as np
     >>> bonus, no = ICM(num_actions=4, features=8), np.array([False])
@@ -28,17 +41,20 @@ class ICM(DynamicsEdge):
     >>> bonus.update(step)
     >>> bool(bonus.reward(step)[0] < before[0])
     True
+
     """
 
     eta: float = 0.01
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive("ICM", eta=self.eta)
+    kind: ClassVar[str] = "icm"
 
-    def init(self, key: Array, example: Transition) -> DynamicsState:
-        """Return random models, for transitions of the shapes of ``example``."""
-        return self.init_models(key, example)
+    def __post_init__(self) -> None:
+        positive("ICM", eta=self.eta)
+        super().__post_init__()
+
+    def init(self, key: Array, spec: Spec) -> DynamicsState:
+        """Return random models, for transitions of the shapes of ``spec.example``."""
+        return self.init_models(key, spec)
 
     def reward_fn(self, state: DynamicsState, transition: Transition) -> Array:
         """Return the bonus of this step, (num_envs,); pure, for jit, scan and vmap."""

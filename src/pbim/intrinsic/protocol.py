@@ -1,40 +1,75 @@
 """What a bonus reads and what it offers: ``Transition`` in, one number per environment out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pbim._arrays import on_host
 from pbim.errors import InputError, InputTypeError
 
-__all__ = ["Bonus", "Intrinsic", "Transition", "as_intrinsic", "ended"]
+__all__ = ["Bonus", "Intrinsic", "Spec", "Transition", "as_intrinsic", "check_core", "ended"]
+
+Tree: TypeAlias = Any
+"""An array with a leading (num_envs,) axis, or a dict or tuple of such, as the environment's space has it."""
+Mask: TypeAlias = Any
+"""Booleans of shape (num_envs,): of NumPy at the edge, of JAX in a compiled loop."""
 
 
 class Transition(NamedTuple):
     """One step of a batch of environments; every field has a leading (num_envs,) axis.
 
-    ``next_obs`` is the true successor: at an episode end the final observation, never the reset one.
-    ``info`` follows Gymnasium's vector layout, one array per name. ``valid`` marks the rows that are real steps;
-    rows that are not (the reset step of NEXT_STEP autoreset) teach a bonus nothing. ``None`` means all rows.
-    Do not edit the arrays of a transition while it is in use: bonuses may keep what ``reward`` read for ``update``.
+    Attributes:
+        obs: The observations that the actions were taken in.
+        action: The actions.
+        next_obs: The true successors: at an episode end the final observation, never the reset one.
+        terminated: Where the task is over.
+        truncated: Where a time limit cut the episode off.
+        info: What else the environments say, one array per name, as in Gymnasium's vector environments.
+        valid: Which rows are real steps. Rows that are not (the reset step of NEXT_STEP autoreset) teach a bonus
+            nothing. None means all rows.
 
     >>> import numpy as np
     >>> step = Transition(np.array([0]), np.array([1]), np.array([2]), np.array([False]), np.array([True]), {})
     >>> bool(ended(step)[0])
     True
+
     """
 
-    obs: Any
-    action: Any
-    next_obs: Any
-    terminated: Any
-    truncated: Any
+    obs: Tree
+    action: Tree
+    next_obs: Tree
+    terminated: Mask
+    truncated: Mask
     info: Mapping[str, Any]
-    valid: Any = None
+    valid: Mask | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What a compiled loop tells a bonus before the first step.
+
+    Attributes:
+        example: A transition whose arrays have the shapes and dtypes of every later one; its values do not matter.
+        num_actions: How many discrete actions there are; None if they are continuous or not known.
+        num_keys: How many states a table must tell apart: keys are 0 .. num_keys-1. None if nobody knows.
+
+    >>> no = np.zeros(3, bool)
+    >>> Spec(example=Transition(np.zeros(3), np.zeros(3), np.zeros(3), no, no, {}), num_keys=9).num_envs
+    3
+
+    """
+
+    example: Transition
+    num_actions: int | None = None
+    num_keys: int | None = None
+
+    @property
+    def num_envs(self) -> int:
+        """How many environments run side by side."""
+        return int(self.example.terminated.shape[0])
 
 
 @runtime_checkable
@@ -48,7 +83,7 @@ class Intrinsic(Protocol):
         """Learn from this step."""
 
 
-Bonus: TypeAlias = Intrinsic | Callable[[Transition], Any]
+Bonus: TypeAlias = Intrinsic | Callable[[Transition], ArrayLike]
 
 
 def as_numbers(returned: Any) -> NDArray[Any]:
@@ -67,7 +102,7 @@ def as_numbers(returned: Any) -> NDArray[Any]:
 class _Fixed:
     """A callable ``transition -> array`` as a bonus that has nothing to learn."""
 
-    def __init__(self, function: Callable[[Transition], Any]) -> None:
+    def __init__(self, function: Callable[[Transition], ArrayLike]) -> None:
         self.function = function
         self.causal: bool = getattr(function, "causal", True)
 
@@ -81,10 +116,14 @@ class _Fixed:
 def as_intrinsic(bonus: Bonus) -> Intrinsic:
     """Return ``bonus`` itself, or, for a callable ``transition -> (num_envs,)``, an object that calls it.
 
+    Raises:
+        InputTypeError: If it is neither, or a class.
+
     >>> import numpy as np
     >>> bonus = as_intrinsic(lambda transition: np.ones(len(transition.terminated)))
     >>> bonus.reward(Transition(np.zeros(2), np.zeros(2), np.ones(2), np.zeros(2, bool), np.zeros(2, bool), {}))
     array([1., 1.])
+
     """
     if isinstance(bonus, type):
         raise InputTypeError(
@@ -96,8 +135,23 @@ def as_intrinsic(bonus: Bonus) -> Intrinsic:
         return _Fixed(bonus)
     raise InputTypeError(
         f"intrinsic must be a callable transition -> array or have reward(transition) and update(transition), "
-        f"got {type(bonus).__name__}: add the missing method or pass a function."
+        f"received {type(bonus).__name__}: add the missing method or pass a function"
     )
+
+
+def check_core(bonus: Any) -> None:
+    """Refuse a bonus that cannot run inside a compiled loop.
+
+    Raises:
+        InputError: If ``init``, ``reward_fn`` or ``update_fn`` is missing.
+
+    """
+    missing = [name for name in ("init", "reward_fn", "update_fn") if not hasattr(bonus, name)]
+    if missing:
+        raise InputError(
+            f"intrinsic must have a pure core to run compiled, received {type(bonus).__name__} without "
+            f"{', '.join(missing)}: use it through pbim.wrap with a Gymnasium environment instead"
+        )
 
 
 def ended(transition: Transition) -> Any:

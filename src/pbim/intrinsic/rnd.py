@@ -1,9 +1,6 @@
 """Bonus: how badly a trained network predicts a fixed random one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -12,14 +9,19 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from pbim.intrinsic._checks import integers, positive, within
+from pbim.intrinsic._checks import network_sizes, positive, within
+from pbim.intrinsic._core import Compiled, LearnedBonus, call
 from pbim.intrinsic._distinct import Distinct, distinct_rows
-from pbim.intrinsic._edge import Edge, compiled_reward, compiled_update
 from pbim.intrinsic._moments import Moments, merge, standardize
 from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._shell import Shell
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, flatten
-from pbim.intrinsic.protocol import Transition
+from pbim.intrinsic.protocol import Spec, Transition
+
+
+SMALL_BATCH = 64
+"""Rows up to which NumPy is faster than a call of compiled code."""
 
 
 class RNDState(NamedTuple):
@@ -32,16 +34,29 @@ class RNDState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RND(Edge):
+class RND(LearnedBonus):
     """Pay the mean squared error of a predictor of a fixed random network's features of the next observation.
 
-    ``encode`` turns observations into vectors (``flatten``; ``one_hot(n)`` for Discrete; any pure function).
-    With ``normalize`` they are then centred, divided by their running standard deviation and clipped, with the
-    statistics of earlier updates. ``update`` adds the batch to the statistics, then trains once through it in
-    minibatches of ``batch_size`` (None: one step on all) on a random share ``update_proportion`` of its rows.
-    A rollout of many steps may be given as one batch. Memory: bounded by the networks.
+    ``update`` adds the batch to the statistics, then trains once through it. A rollout of many steps may be given as
+    one batch. Memory: bounded by the networks.
 
     Burda et al. 2019 (arXiv 1810.12894), Sections 2.2 and 2.4. Shapes: transition (num_envs, ...) -> (num_envs,).
+
+    Args:
+        hidden: Widths of the hidden layers.
+        features: Width of the output.
+        learning_rate: Of the optimiser.
+        optimizer: A function of optax: a learning rate in, a GradientTransformation out.
+        batch_size: Rows per minibatch of an update; None makes one of all.
+        update_proportion: The random share of the rows that an update trains on.
+        encode: Turns observations into vectors: ``flatten``, ``concatenate``, ``one_hot(n)``, any pure function.
+        normalize: Whether to centre the vectors and divide them by their running standard deviation, with the
+            statistics of earlier updates.
+        clip: The largest magnitude of a normalised entry.
+        seed: Decides all draws at the NumPy edge; compiled loops pass a key instead.
+
+    Raises:
+        InputError: If a setting is outside its range.
 
     >>> import numpy as np
     >>> from pbim.intrinsic import one_hot
@@ -51,6 +66,7 @@ class RND(Edge):
     >>> bonus.update(step)
     >>> bool(bonus.reward(step)[0] < before[0])
     True
+
     """
 
     hidden: tuple[int, ...] = (256,)
@@ -63,19 +79,23 @@ class RND(Edge):
     normalize: bool = True
     clip: float = 5.0
 
+    kind: ClassVar[str] = "rnd"
     reads: ClassVar[tuple[str, ...]] = ("next_obs",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         positive("RND", learning_rate=self.learning_rate, update_proportion=self.update_proportion, clip=self.clip)
         within("RND", 0, 1, update_proportion=self.update_proportion)
-        integers("RND", features=self.features, **{f"hidden[{i}]": size for i, size in enumerate(self.hidden)})
-        if self.batch_size is not None:
-            integers("RND", batch_size=self.batch_size)
+        network_sizes("RND", self.hidden, self.features, self.batch_size)
+        super().__post_init__()
 
-    def init(self, key: Array, example: Transition) -> RNDState:
-        """Return random networks and empty statistics, for observations of the shape of ``example.next_obs``."""
-        inputs = jax.eval_shape(self.encode, example.next_obs).shape[1]
+    def make_shell(self) -> Shell:
+        """Return a shell in which nothing has happened yet."""
+        return Shell(self, core=_Repeats(self))
+
+    def init(self, key: Array, spec: Spec) -> RNDState:
+        """Return random networks and empty statistics, for observations of the shape of ``spec.example.next_obs``."""
+        inputs = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
         sizes = (inputs, *self.hidden, self.features)
         target_key, predictor_key, key = jax.random.split(key, 3)
         params = mlp_init(predictor_key, sizes)
@@ -115,50 +135,59 @@ class RND(Edge):
         predictor = fit(rnd_loss, optimizer, state.predictor, data, index, batch_weights)
         return RNDState(state.target, predictor, moments, jax.random.split(state.key)[0])
 
-    def reward(self, transition: Transition, /) -> NDArray[np.float64]:
-        """Return the bonus of this step, shape (num_envs,); repeated observations are looked at once."""
-        step = self.checked(transition)
-        state, repeated = self.state_for(step), self._repeated(step.next_obs)
-        if repeated is None:
-            return np.asarray(compiled_reward(self, state, step), dtype=np.float64)
-        paid = compiled_reward(self, state, step._replace(next_obs=repeated.rows))
-        return np.asarray(paid, dtype=np.float64)[repeated.which]
 
-    def update(self, transition: Transition, /) -> None:
-        """Learn from this step; repeated observations are looked at once per minibatch and weighted."""
-        step = self.checked(transition)
-        if not step.valid.any():
-            return
-        state, repeated = self.state_for(step), self._repeated(step.next_obs)
-        if repeated is None:
-            self._memory.state = compiled_update(self, state, step)
-            return
-        weights = step.valid.astype(np.float32)
-        index, batch_weights = repeated.merged(*map(np.asarray, _schedule(self, state, weights)))
-        self._memory.state = _train(self, state, repeated.rows, repeated.totals(weights), index, batch_weights)
-        self._memory.distinct = None
+class _Repeats(Compiled):
+    """RND's state at the NumPy edge: of a large batch, repeated observations are looked at once and weighted."""
 
-    def _repeated(self, obs: Any) -> Distinct | None:
-        """Return the table of repeated observations, kept from ``reward`` for the ``update`` of the same step."""
-        table: Distinct | None = self._memory.distinct
-        if table is None or not table.covers(obs):
-            table = self._memory.distinct = distinct_rows(obs)
-        return table
+    def __init__(self, bonus: RND) -> None:
+        super().__init__(bonus)
+        self.table: Distinct | None = None
+        self.host: RNDState | None = None
+
+    def pay(self, step: Transition) -> NDArray[np.float64]:
+        """Return the bonus of a checked step, (num_envs,).
+
+        A small batch goes through the networks in NumPy: that is less work than calling a compiled function.
+        """
+        _, state = self.ready(step)
+        obs = step.next_obs
+        if self.bonus.encode is flatten and isinstance(obs, np.ndarray) and len(obs) <= SMALL_BATCH:
+            if self.host is None:
+                self.host = jax.tree.map(np.asarray, state._replace(key=()))
+            x = obs.reshape(len(obs), -1).astype(np.float32)
+            if self.bonus.normalize:
+                x = standardize(self.host.moments, x, self.bonus.clip).astype(np.float32)
+            return np.asarray(squared_error(self.host.predictor.params, x, mlp(self.host.target, x)), np.float64)
+        distinct = self.distinct(step.next_obs)
+        if distinct is None:
+            return super().pay(step)
+        return super().pay(step._replace(next_obs=distinct.rows))[distinct.which]
+
+    def learn(self, step: Transition) -> RNDState:
+        """Return the state after a checked step."""
+        self.host = None
+        distinct = self.distinct(step.next_obs)
+        if distinct is None:
+            learned: RNDState = super().learn(step)
+            return learned
+        weights = np.asarray(step.valid, np.float32)
+        ready = self.ready(step)
+        minibatches = map(np.asarray, call(*ready, "schedule", weights))
+        batch = (distinct.rows, distinct.totals(weights), *distinct.merged(*minibatches))
+        self.table = None
+        trained: RNDState = call(*ready, "train", *batch)
+        return trained
+
+    def distinct(self, obs: Any) -> Distinct | None:
+        """Return the table of repeated observations; ``update`` finds that of ``reward`` if the values are the same."""
+        if self.table is None or not self.table.covers(obs):
+            self.table = distinct_rows(obs)
+        return self.table
 
 
-@partial(jax.jit, static_argnums=0)
-def _schedule(bonus: RND, state: RNDState, weights: Array) -> tuple[Array, Array]:
-    return bonus.schedule(state, weights)
-
-
-@partial(jax.jit, static_argnums=0)
-def _train(bonus: RND, state: RNDState, obs: Any, weights: Array, index: Array, batch_weights: Array) -> RNDState:
-    return bonus.train(state, obs, weights, index, batch_weights)
-
-
-def squared_error(predictor: MLP, x: Array, target: Array) -> Array:
-    """Return ||predictor(x) - target||^2 / features for each row."""
-    return jnp.mean((mlp(predictor, x) - target) ** 2, axis=-1)
+def squared_error(predictor: MLP, x: Any, target: Any) -> Any:
+    """Return ||predictor(x) - target||^2 / features for each row, of JAX or of NumPy."""
+    return ((mlp(predictor, x) - target) ** 2).mean(axis=-1)
 
 
 def rnd_loss(predictor: MLP, data: tuple[Array, Array], weights: Array) -> Array:

@@ -1,26 +1,28 @@
 """A study's evidence made small enough to publish: figures and binned curves of every run instead of all its rows.
 
 - ``study.json``: the plan, as in the results store.
-- ``runs.parquet``: a row a finished or failed run: its figures, and what made them (configuration, commit, versions).
+- ``runs.parquet``: one row per finished or failed run: its figures and what made them (settings, commit, versions).
 - ``curves.parquet``: the curves of every finished run, means over bins of ``x``.
-- ``arrays.npz``: what the runs learnt, by key.
+- ``arrays.npz``: what the agents are at the end, by key.
 
 A folder of these files is read as the store that it was made from.
 """
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from pbim._files import read_arrays, replacing, write_arrays
 from pbim.errors import InputError
 from pbim.report.curves import Axis
-from pbim.report.evidence import Evidence, Seen, decided
-from pbim.results import Run, Store
+from pbim.report.evidence import Evidence, RunEvidence, decided
+from pbim.results import Run, RunCertificate, Status, Store
 
 RUNS, CURVES, ARRAYS = "runs.parquet", "curves.parquet", "arrays.npz"
 ABOUT = ("steps", "seconds", "commit", "finished", "error")
@@ -37,34 +39,34 @@ def publish(evidence: Evidence, path: str | Path) -> list[Path]:
     folder = Path(path)
     if not is_archive(folder) and (folder / "runs").exists():
         raise InputError(f"publish must name a folder of its own, received the results {str(path)!r}: choose another")
-    told = {seen.run.key: seen for seen in evidence.runs if seen.run.state in ("done", "failed")}
-    done = {key: seen for key, seen in told.items() if seen.done}
+    ended = {entry.run.key: entry for entry in evidence.runs if entry.run.state in ("done", "failed")}
+    done = {key: entry for key, entry in ended.items() if entry.done}
     names = list(evidence.statistics)
-    rows = [_row(seen, names) for seen in told.values()]
+    rows = [_row(entry, names) for entry in ended.values()]
     curves: dict[str, Any] = {"key": [key for key in done for _ in range(evidence.axis.points)]}
     curves["x"] = np.tile(evidence.axis.middles, len(done))
-    for curve in evidence.study["curves"]:
-        metric = curve["metric"]
-        curves[metric] = np.concatenate([seen.curves[metric] for seen in done.values()]).astype(np.float32)
-    Store(folder).write_study(evidence.study)
+    for curve in evidence.study.curves:
+        metric = curve.metric
+        curves[metric] = np.concatenate([entry.curves[metric] for entry in done.values()]).astype(np.float32)
+    Store(folder).write_plan(evidence.study)
     _write(folder / CURVES, curves)
-    arrays = {f"{key}/{name}": array for key, seen in done.items() for name, array in seen.arrays.items()}
+    arrays = {f"{key}/{name}": array for key, entry in done.items() for name, array in entry.arrays.items()}
     write_arrays(folder / ARRAYS, arrays, compress=True)
     _write(folder / RUNS, {name: [row[name] for row in rows] for name in rows[0]})
     return [folder / name for name in ("study.json", RUNS, CURVES, ARRAYS)]
 
 
-def _row(seen: Seen, names: list[str]) -> dict[str, Any]:
-    status = seen.run.status
+def _row(entry: RunEvidence, names: list[str]) -> dict[str, Any]:
+    status = entry.run.status
     return {
-        "key": seen.run.key,
-        "seed": seen.run.seed,
-        "state": seen.run.state,
-        **{name: status.get(name) for name in ABOUT},
-        "versions": json.dumps(status.get("versions") or {}, sort_keys=True),
-        "config": json.dumps(seen.run.config, sort_keys=True),
-        "certificate": json.dumps(seen.certificate, sort_keys=True),
-        **{name: seen.figures.get(name, math.nan) for name in names},
+        "key": entry.run.key,
+        "seed": entry.run.seed,
+        "state": entry.run.state,
+        **{name: getattr(status, name) for name in ABOUT},
+        "versions": json.dumps(dict(status.versions), sort_keys=True),
+        "config": json.dumps(entry.run.config, sort_keys=True),
+        "certificate": msgspec.json.encode(entry.certificate, order="sorted").decode(),
+        **{name: entry.figures.get(name, math.nan) for name in names},
     }
 
 
@@ -80,7 +82,7 @@ def read(path: str | Path) -> Evidence:
     import polars
 
     folder = Path(path)
-    study = Store(folder).study()
+    study = Store(folder).plan()
     try:
         runs, curves = polars.read_parquet(folder / RUNS), polars.read_parquet(folder / CURVES)
     except (OSError, polars.exceptions.PolarsError) as error:
@@ -95,29 +97,29 @@ def read(path: str | Path) -> Evidence:
         for (key,), part in curves.group_by("key", maintain_order=True)
     }
     middles = next(iter(lines.values()))["x"]
-    axis = Axis(metric=study["x"]["metric"], last=float(middles[-1]), middles=middles)
+    axis = Axis(metric=study.x.metric, last=float(middles[-1]), middles=middles)
     stored = {row["key"]: row for row in runs.iter_rows(named=True)}
-    waiting = {"state": "waiting", "error": None}
-    seen = []
-    for cell in study["cells"]:
-        for planned in cell["runs"]:
-            key = planned["key"]
-            about = {"key": key, "folder": folder, "cell": cell["name"], "seed": planned["seed"]}
-            if key in stored:
-                seen.append(_seen(stored[key], about, lines.get(key, {}), arrays.get(key, {})))
+    entries = []
+    for cell in study.cells:
+        for planned in cell.runs:
+            run = Run(key=planned.key, folder=folder, cell=cell.name, seed=planned.seed)
+            if planned.key in stored:
+                mine = lines.get(planned.key, {}), arrays.get(planned.key, {})
+                entries.append(_evidence_of(stored[planned.key], run, *mine))
             else:
-                seen.append(Seen(run=Run(**about, status=waiting)))
-    return decided(study, seen, axis)
+                entries.append(RunEvidence(run=run))
+    return decided(study, entries, axis)
 
 
-def _seen(row: dict[str, Any], about: dict[str, Any], curves: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Seen:
-    status = {"state": row["state"], **{name: row[name] for name in ABOUT}, "versions": json.loads(row["versions"])}
-    known = {"key", "seed", "state", *ABOUT, "versions", "config", "certificate"}
+def _evidence_of(row: dict[str, Any], run: Run, curves: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RunEvidence:
+    about = {name: row[name] for name in ("state", *ABOUT)}
+    known = {"key", "seed", "versions", "config", "certificate", *about}
     done = row["state"] == "done"
-    return Seen(
-        run=Run(**about, config=json.loads(row["config"]), status=status),
+    status = Status(**about, versions=json.loads(row["versions"]))
+    return RunEvidence(
+        run=replace(run, config=json.loads(row["config"]), status=status),
         figures={name: value for name, value in row.items() if name not in known} if done else {},
         curves=curves,
         arrays=arrays,
-        certificate=json.loads(row["certificate"]),
+        certificate=msgspec.json.decode(row["certificate"], type=RunCertificate | None),
     )

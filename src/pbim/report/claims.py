@@ -1,6 +1,6 @@
 """Claims, the paper's and our own, decided by rules that were written down before anything ran (but the last).
 
-A claim is plain data (``study.json``); its seeds' figures come in, a verdict comes out. The rules, in one place:
+A claim is data (``pbim.results.Claim``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 
 less, greater  Welch's p, Holm-corrected over the study, below .05 and the sign as claimed: reproduced. Below .05 with
                the other sign, or no effect of size ``margin`` left in the interval: not reproduced.
@@ -26,6 +26,7 @@ import numpy as np
 from pbim.errors import InputError, choose
 from pbim.report import statistics
 from pbim.report.statistics import Interval, Sample
+from pbim.results import Claim
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
 OUR_WORDS = {REPRODUCED: "supported", NOT_REPRODUCED: "not supported", UNDECIDED: UNDECIDED}
@@ -40,7 +41,7 @@ _NONE = Interval(math.nan, math.nan)
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """One statistic of one cell: a value a finished seed, NaN included, and how many seeds were planned.
+    """One statistic of one cell: one value per finished seed, NaN included, and how many seeds were planned.
 
     ``never``: a seed without a value never got there, which is evidence, too.
     """
@@ -74,7 +75,7 @@ class Verdict:
     comparing kinds. ``seeds`` would decide.
     """
 
-    claim: Mapping[str, Any]
+    claim: Claim
     verdict: str
     figure: float = math.nan
     interval: Interval = _NONE
@@ -93,20 +94,24 @@ class Verdict:
     @property
     def word(self) -> str:
         """The verdict as it is shown: a claim of our own is supported or not."""
-        return self.verdict if self.claim.get("paper") is not None else OUR_WORDS[self.verdict]
+        return self.verdict if self.claim.paper is not None else OUR_WORDS[self.verdict]
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data for JSON, NaN as None."""
-        found = {**asdict(self), "claim": dict(self.claim), "interval": list(self.interval)}
+        found = {
+            **asdict(self),
+            "claim": {**asdict(self.claim), "rule": self.claim.rule},
+            "interval": list(self.interval),
+        }
         return {name: _plain(value) for name, value in found.items()}
 
 
 def decide(
-    claims: Sequence[Mapping[str, Any]], cells: Mapping[str, Mapping[str, Figures]], *, seed: int, smoke: bool = False
+    claims: Sequence[Claim], cells: Mapping[str, Mapping[str, Figures]], *, seed: int, smoke: bool = False
 ) -> list[Verdict]:
-    """Return a verdict a claim; ``cells`` maps a cell's name and a statistic's name to its figures."""
+    """Return one verdict per claim; ``cells`` maps a cell's name and a statistic's name to its figures."""
     samples = [_samples(claim, cells) for claim in claims]
-    tested = [i for i, claim in enumerate(claims) if claim["kind"] in TESTED]
+    tested = [i for i, claim in enumerate(claims) if claim.kind in TESTED]
     pvalues = [
         statistics.welch(*(figures.finite for figures in samples[i])) if _enough(samples[i]) else math.nan
         for i in tested
@@ -119,20 +124,20 @@ def decide(
     return verdicts
 
 
-def _samples(claim: Mapping[str, Any], cells: Mapping[str, Mapping[str, Figures]]) -> list[Figures]:
+def _samples(claim: Claim, cells: Mapping[str, Mapping[str, Figures]]) -> list[Figures]:
     """Return the figures of the claim's cell, and of the other for a comparison; cells that were not run have none."""
-    choose(f"claim {claim['id']}: kind", claim["kind"], (*COMPARED, "estimate", *SHARES))
-    names = [claim["cell"], claim["other"]] if claim["kind"] in COMPARED else [claim["cell"]]
-    needs = {"equal": ("margin",), "estimate": ("value", "margin"), "share": ("value",)}.get(claim["kind"], ())
+    choose(f"claim {claim.id}: kind", claim.kind, (*COMPARED, "estimate", *SHARES))
+    names = [claim.cell, claim.other or ""] if claim.kind in COMPARED else [claim.cell]
+    needs = {"equal": ("margin",), "estimate": ("value", "margin"), "share": ("value",)}.get(claim.kind, ())
     for name in needs:
-        if claim.get(name) is None:
-            raise InputError(f"claim {claim['id']} of kind {claim['kind']} must have a {name}, received none: add it")
+        if getattr(claim, name) is None:
+            raise InputError(f"claim {claim.id} of kind {claim.kind} must have a {name}, received none: add it")
     samples = []
     for name in names:
         known = cells.get(name, {})
         if known:
-            choose(f"claim {claim['id']}: statistic", claim["statistic"], known)
-        samples.append(known.get(claim["statistic"], Figures(values={}, planned=0)))
+            choose(f"claim {claim.id}: statistic", claim.statistic, known)
+        samples.append(known.get(claim.statistic, Figures(values={}, planned=0)))
     return samples
 
 
@@ -140,8 +145,8 @@ def _enough(samples: Sequence[Figures]) -> bool:
     return all(len(figures.finite) >= LEAST for figures in samples)
 
 
-def _decided(claim: Mapping[str, Any], samples: list[Figures], *, corrected: float, tests: int, seed: int) -> Verdict:
-    kind = claim["kind"]
+def _decided(claim: Claim, samples: list[Figures], *, corrected: float, tests: int, seed: int) -> Verdict:
+    kind = claim.kind
     counted = [len(figures.values) if kind in SHARES else len(figures.finite) for figures in samples]
     base = Verdict(
         claim=claim,
@@ -159,7 +164,7 @@ def _decided(claim: Mapping[str, Any], samples: list[Figures], *, corrected: flo
         if base.verdict != UNDECIDED:
             return base
     if min(counted) < LEAST:
-        few = f"a verdict needs {LEAST} seeds a cell, received {' and '.join(map(str, counted))}"
+        few = f"a verdict needs {LEAST} seeds per cell, received {' and '.join(map(str, counted))}"
         return replace(base, verdict=UNDECIDED, note=_joined(few, base.note))
     if kind in SHARES:
         return base
@@ -186,18 +191,18 @@ def _to_tell_share(share: float, have: tuple[int, ...]) -> int | None:
     return _fewest([statistics.seeds_to_tell(0.25, share - 0.5, power=0.5)], have)
 
 
-def _note(claim: Mapping[str, Any], samples: list[Figures]) -> str:
+def _note(claim: Claim, samples: list[Figures]) -> str:
     """Return what the reader must know of the seeds: unfinished ones, and those without a figure."""
-    names = [claim["cell"], claim["other"]] if len(samples) == 2 else [claim["cell"]]
+    names = [claim.cell, claim.other] if len(samples) == 2 else [claim.cell]
     notes = []
     for name, figures in zip(names, samples, strict=True):
         if not figures.planned:
             notes.append(f"{name} was not run")
         elif len(figures.values) < figures.planned:
             notes.append(f"{name}: {len(figures.values)} of {figures.planned} seeds finished")
-        if figures.missing and claim["kind"] not in SHARES:
+        if figures.missing and claim.kind not in SHARES:
             seeds = ", ".join(map(str, figures.missing))
-            notes.append(f"{name}: no {claim['statistic']} in {len(figures.missing)} seeds ({seeds}), left out")
+            notes.append(f"{name}: no {claim.statistic} in {len(figures.missing)} seeds ({seeds}), left out")
     return "; ".join(notes)
 
 
@@ -215,7 +220,7 @@ def _compared(base: Verdict, samples: list[Figures], seed: int) -> Verdict:
 
 def _tested(base: Verdict, samples: list[Figures], *, corrected: float, tests: int, seed: int) -> Verdict:
     found = replace(_compared(base, samples, seed), corrected=corrected)
-    sign, margin = (1 if base.claim["kind"] == "greater" else -1), base.claim.get("margin")
+    sign, margin = (1 if base.claim.kind == "greater" else -1), base.claim.margin
     effect, most = sign * found.figure, max(sign * found.interval.low, sign * found.interval.high)
     if corrected < ALPHA:
         return replace(found, verdict=REPRODUCED if effect > 0 else NOT_REPRODUCED)
@@ -229,7 +234,7 @@ def _tested(base: Verdict, samples: list[Figures], *, corrected: float, tests: i
 
 
 def _equal(base: Verdict, samples: list[Figures], *, seed: int) -> Verdict:
-    found, margin = _compared(base, samples, seed), float(base.claim["margin"])
+    found, margin = _compared(base, samples, seed), float(base.claim.margin or 0)
     if found.interval.inside(-margin, margin):
         return replace(found, verdict=REPRODUCED)
     if found.interval.low > margin or found.interval.high < -margin:
@@ -239,7 +244,7 @@ def _equal(base: Verdict, samples: list[Figures], *, seed: int) -> Verdict:
 
 
 def _estimated(base: Verdict, figures: Figures, *, seed: int) -> Verdict:
-    value, margin = float(base.claim["value"]), float(base.claim["margin"])
+    value, margin = float(base.claim.value or 0), float(base.claim.margin or 0)
     sample = figures.finite
     found = replace(base, figure=float(np.mean(sample)), interval=statistics.interval(sample, seed=seed))
     if abs(found.figure - value) <= margin or found.interval.contains(value):
@@ -253,14 +258,14 @@ def _estimated(base: Verdict, figures: Figures, *, seed: int) -> Verdict:
 def _counted(base: Verdict, figures: Figures) -> Verdict:
     """Decide by the share of all finished seeds; for ``never`` the share that does reach must lie below one half."""
     claim, values = base.claim, list(figures.values.values())
-    if claim["kind"] == "share":
-        hits = sum(math.isclose(value, claim["value"], rel_tol=1e-9, abs_tol=1e-12) for value in values)
+    if claim.kind == "share":
+        hits = sum(math.isclose(value, claim.value or 0, rel_tol=1e-9, abs_tol=1e-12) for value in values)
     else:
         hits = sum(map(math.isfinite, values))
     share = hits / len(values)
     found = replace(base, figure=share, interval=statistics.wilson(hits, len(values)), means=(share,))
     above, below = found.interval.low > 0.5, found.interval.high < 0.5
-    if claim["kind"] == "never":
+    if claim.kind == "never":
         above, below = below, above
     if above or below:
         return replace(found, verdict=REPRODUCED if above else NOT_REPRODUCED)

@@ -57,21 +57,21 @@ def coarser(values: NDArray[np.float64], points: int) -> NDArray[np.float64]:
     [[2.0, 5.0]]
     """
     starts = np.unique(np.linspace(0, values.shape[1], min(points, values.shape[1]), endpoint=False).astype(int))
-    seen = np.isfinite(values)
+    finite = np.isfinite(values)
     with np.errstate(invalid="ignore"):
-        sums = np.add.reduceat(np.where(seen, values, 0.0), starts, axis=1)
-        return np.asarray(sums / np.add.reduceat(seen.astype(float), starts, axis=1))
+        sums = np.add.reduceat(np.where(finite, values, 0.0), starts, axis=1)
+        return np.asarray(sums / np.add.reduceat(finite.astype(float), starts, axis=1))
 
 
 def band(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and half-width of the 95% interval of the mean, (points,) each, of seeds (n, points)."""
     from scipy.special import stdtrit
 
-    seen = np.isfinite(values)
-    n = seen.sum(axis=0)
-    filled = np.where(seen, values, 0.0)
+    finite = np.isfinite(values)
+    n = finite.sum(axis=0)
+    filled = np.where(finite, values, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = filled.sum(axis=0) / n
-        spread = np.sqrt(np.where(seen, (filled - mean) ** 2, 0).sum(axis=0) / (n - 1))
+        spread = np.sqrt(np.where(finite, (filled - mean) ** 2, 0).sum(axis=0) / (n - 1))
         half = stdtrit(np.maximum(n - 1, 1), 0.975) * spread / np.sqrt(n)
     return mean, np.where(n > 1, half, 0.0)

@@ -13,21 +13,21 @@ from pbim.errors import InputError
 from pbim.report import measures
 from pbim.report.claims import OUR_WORDS, Figures, Verdict, decide
 from pbim.report.curves import Axis, axis_of, binned
-from pbim.results import REPLAY, Run, Store
+from pbim.results import REPLAY, Group, Plan, PlannedCell, Run, RunCertificate, Store
 
 SEED = 20240506
 """Of the bootstrap and the permutation tests: the same store gives the same report, byte for byte."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class RunEvidence:
     """One run of the plan: what is stored of it, and if it is done its figures, curves by metric and final arrays."""
 
     run: Run
     figures: Mapping[str, float] = field(default_factory=dict)
     curves: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    certificate: Mapping[str, Any] | None = None
+    certificate: RunCertificate | None = None
 
     @property
     def done(self) -> bool:
@@ -45,47 +45,47 @@ class Seen:
 class Evidence:
     """A study, its runs in the plan's order, and its claims decided."""
 
-    study: Mapping[str, Any]
-    runs: list[Seen]
+    study: Plan
+    runs: list[RunEvidence]
     axis: Axis
     verdicts: list[Verdict]
 
     @property
     def done(self) -> int:
         """How many runs have finished; cells may share one, which counts once."""
-        return len({seen.run.key for seen in self.runs if seen.done})
+        return len({entry.run.key for entry in self.runs if entry.done})
 
     @property
     def planned(self) -> int:
         """How many runs the study has."""
-        return len({seen.run.key for seen in self.runs})
+        return len({entry.run.key for entry in self.runs})
 
     @property
-    def groups(self) -> list[Mapping[str, Any]]:
+    def groups(self) -> tuple[Group, ...]:
         """Return the settings; a study without any has one without a name."""
-        return list(self.study.get("groups") or [{"name": "", "label": ""}])
+        return self.study.groups or (Group(name="", label=""),)
 
     @property
     def statistics(self) -> Mapping[str, measures.Measure]:
         """Return the figures that the study's runs have, by name."""
-        return measures.MEASURES[self.study["learner"]]
+        return measures.MEASURES[self.study.learner]
 
-    def cells(self, group: str | None = None) -> Iterator[tuple[Mapping[str, Any], list[Seen]]]:
+    def cells(self, group: str | None = None) -> Iterator[tuple[PlannedCell, list[RunEvidence]]]:
         """Yield every cell of the study, or of one group, with its runs; unknown groups count as the first."""
-        names = [each["name"] for each in self.groups]
-        for cell in self.study["cells"]:
-            home = cell["group"] if cell.get("group") in names else names[0]
+        names = [each.name for each in self.groups]
+        for cell in self.study.cells:
+            home = cell.group if cell.group in names else names[0]
             if group in (None, home):
-                yield cell, [seen for seen in self.runs if seen.run.cell == cell["name"]]
+                yield cell, [entry for entry in self.runs if entry.run.cell == cell.name]
 
     def colour(self, label: str) -> int:
         """Return which colour a scheme has: the same in every group."""
-        return list(dict.fromkeys(cell["label"] for cell in self.study["cells"])).index(label)
+        return list(dict.fromkeys(cell.label for cell in self.study.cells)).index(label)
 
     @property
     def tally(self) -> list[tuple[str, str, int]]:
         """Return how many claims there are of each verdict, as (word, verdict, count)."""
-        own = all(found.claim.get("paper") is None for found in self.verdicts)
+        own = all(found.claim.paper is None for found in self.verdicts)
         verdicts = [found.verdict for found in self.verdicts]
         return [(word if own else name, name, verdicts.count(name)) for name, word in OUR_WORDS.items()]
 
@@ -112,56 +112,54 @@ def gather(path: str | Path) -> Evidence:
     if archive.is_archive(path):
         return archive.read(path)
     store = Store(path)
-    study = store.study()
+    study = store.plan()
     runs = store.runs()
     for run in runs:
         if run.state == "corrupt":
-            raise InputError(str(run.status["error"]))
+            raise InputError(str(run.status.error))
     done = [run for run in runs if run.state == "done"]
     if not done:
         raise InputError(
             f"folder must hold at least one finished run, received {str(path)!r} with 0 of {len(runs)}: "
-            f"run {study['command']} first"
+            f"run {study.command} first"
         )
-    metrics = [curve["metric"] for curve in study["curves"]]
-    x = study["x"]["metric"]
+    metrics = [curve.metric for curve in study.curves]
+    x = study.x.metric
     axis = axis_of(x, done[0].metrics()[x].to_numpy(), curves=len(done) * max(1, len(metrics)))
     once = {run.key: run for run in runs}
-    read = {key: _seen(run, study, axis, metrics) for key, run in once.items()}
+    read = {key: _evidence_of(run, study, axis, metrics) for key, run in once.items()}
     return decided(study, [replace(read[run.key], run=run) for run in runs], axis)
 
 
-def decided(study: Mapping[str, Any], seen: list[Seen], axis: Axis) -> Evidence:
+def decided(study: Plan, entry: list[RunEvidence], axis: Axis) -> Evidence:
     """Return runs as evidence: with every claim of the study decided."""
-    figures = {cell["name"]: _figures(cell, seen, study["learner"]) for cell in study["cells"]}
-    verdicts = decide(study["claims"], figures, seed=SEED, smoke=bool(study["quick"]))
-    return Evidence(study=study, runs=seen, axis=axis, verdicts=verdicts)
+    figures = {cell.name: _figures(cell, entry, study.learner) for cell in study.cells}
+    verdicts = decide(study.claims, figures, seed=SEED, smoke=bool(study.quick))
+    return Evidence(study=study, runs=entry, axis=axis, verdicts=verdicts)
 
 
-def _seen(run: Run, study: Mapping[str, Any], axis: Axis, metrics: list[str]) -> Seen:
+def _evidence_of(run: Run, study: Plan, axis: Axis, metrics: list[str]) -> RunEvidence:
     if run.state != "done":
-        return Seen(run=run)
+        return RunEvidence(run=run)
     frame, arrays = run.metrics(), run.arrays()
     columns = {name: frame[name].to_numpy() for name in frame.columns}
     try:
-        figures = measures.measured(
-            study["learner"], measures.Data(metrics=columns, arrays=arrays, grid=study.get("grid"))
-        )
+        figures = measures.measured(study.learner, measures.Data(metrics=columns, arrays=arrays, grid=study.grid))
         curves = {metric: binned(axis, columns, metric) for metric in metrics}
     except KeyError as missing:
         raise InputError(
-            f"the run in {str(run.folder)!r} must have {missing}, received a file without: run {study['command']} again"
+            f"the run in {str(run.folder)!r} must have {missing}, received a file without: run {study.command} again"
         ) from None
-    return Seen(run=run, figures=figures, curves=curves, arrays=arrays, certificate=run.certificate())
+    return RunEvidence(run=run, figures=figures, curves=curves, arrays=arrays, certificate=run.certificate())
 
 
-def _figures(cell: Mapping[str, Any], runs: list[Seen], learner: str) -> dict[str, Figures]:
-    mine = [seen for seen in runs if seen.run.cell == cell["name"]]
-    done = [seen for seen in mine if seen.done]
+def _figures(cell: PlannedCell, runs: list[RunEvidence], learner: str) -> dict[str, Figures]:
+    mine = [entry for entry in runs if entry.run.cell == cell.name]
+    done = [entry for entry in mine if entry.done]
     return {
         name: Figures(
-            values={seen.run.seed: seen.figures.get(name, math.nan) for seen in done},
-            planned=len(cell["runs"]),
+            values={entry.run.seed: entry.figures.get(name, math.nan) for entry in done},
+            planned=len(cell.runs),
             never=measure.never,
         )
         for name, measure in measures.MEASURES[learner].items()

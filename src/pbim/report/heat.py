@@ -35,22 +35,22 @@ class HeatMap:
 
 def heat_maps(evidence: Evidence) -> list[HeatMap]:
     """Return the study's maps."""
-    cells = {cell["name"]: (cell, runs) for cell, runs in evidence.cells()}
+    cells = {cell.name: (cell, runs) for cell, runs in evidence.cells()}
     made = []
-    for heat in evidence.study.get("heat") or []:
+    for heat in evidence.study.heat or []:
         found: dict[tuple[Any, Any], list[float]] = {}
-        for name in heat["cells"]:
+        for name in heat.cells:
             cell, runs = cells[name]
-            where = (cell["params"].get(heat["y"]), cell["params"].get(heat["x"]))
-            values = [seen.figures[heat["statistic"]] for seen in runs if seen.done]
+            where = (cell.params.get(heat.y), cell.params.get(heat.x))
+            values = [entry.figures[heat.statistic] for entry in runs if entry.done]
             found.setdefault(where, []).extend(value for value in values if math.isfinite(value))
         means = {where: float(np.mean(values)) if values else math.nan for where, values in found.items()}
         made.append(
             HeatMap(
-                title=heat["title"],
-                statistic=heat["statistic"],
-                x=heat["x"],
-                y=heat["y"],
+                title=heat.title,
+                statistic=heat.statistic,
+                x=heat.x,
+                y=heat.y,
                 xs=_ordered([x for _, x in found]),
                 ys=_ordered([y for y, _ in found]),
                 means=means,

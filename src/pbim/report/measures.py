@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.errors import choose
+from pbim.results import GridMap
 
 Columns = Mapping[str, NDArray[Any]]
 LAST = 1_000
@@ -31,7 +32,7 @@ class Data:
 
     metrics: Columns
     arrays: Columns
-    grid: Mapping[str, Any] | None = None
+    grid: GridMap | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +78,12 @@ def _best_column(data: Data) -> float:
     if data.grid is None:
         return math.nan
     cells = np.flatnonzero(data.arrays["visits"].sum(axis=1))
-    return float((cells % data.grid["width"]).max()) if len(cells) else math.nan
+    return float((cells % data.grid.width).max()) if len(cells) else math.nan
 
 
 def _greedy_reaches(data: Data) -> float:
     path = data.arrays["path"]
-    return math.nan if data.grid is None else float(len(path) > 0 and path[-1] == data.grid["goal"])
+    return math.nan if data.grid is None else float(len(path) > 0 and path[-1] == data.grid.goal)
 
 
 def _greedy_length(data: Data) -> float:
@@ -94,10 +95,10 @@ def _greedy_return(data: Data) -> float:
     path, grid = data.arrays["path"], data.grid
     if grid is None or len(path) < 2:
         return math.nan
-    rewards = {int(cell): float(grid.get("cliff_reward", -100)) for cell in grid["cliff"]}
-    rewards[int(grid["goal"])] = float(grid.get("goal_reward", 100))
+    rewards = {int(cell): grid.cliff_reward for cell in grid.cliff}
+    rewards[int(grid.goal)] = grid.goal_reward
     end = rewards.get(int(path[-1]), math.nan)
-    return float(grid.get("step_reward", -1)) * (len(path) - 2) + end
+    return grid.step_reward * (len(path) - 2) + end
 
 
 def _last_frames(column: str) -> Callable[[Data], float]:
@@ -179,7 +180,7 @@ def _measure(
 
 
 MEASURES: dict[str, dict[str, Measure]] = {
-    "q_learning": {
+    "q-learning": {
         "final_return": _measure("Final return", "mean over the last 10% of episodes", _last_tenth("return"), "higher"),
         "final_length": _measure("Final length", "mean over the last 10% of episodes", _last_tenth("length"), "lower"),
         "late_return": _measure("Late return", "mean over the episodes from number 3000 on", _late_return, "higher"),

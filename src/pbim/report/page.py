@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import math
+from dataclasses import asdict
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.report import tables
-from pbim.report.evidence import Evidence, Seen
+from pbim.report.evidence import Evidence, RunEvidence
 from pbim.report.heat import heat_maps, heat_table
 from pbim.report.markup import Html, join, number, plural, tag
 from pbim.report.verdict_table import MARKS, verdict_table
+from pbim.results import Column
 
 GIFS = 2_500_000
 """Most bytes of replays in a page; what does not fit is named."""
@@ -28,7 +30,7 @@ def render(evidence: Evidence) -> str:
         _section("verdicts", "Verdicts", verdict_table(evidence) if evidence.verdicts else None),
         _section("curves", "Learning curves", tag("div", id="charts")),
         _section("cells", _table_title(evidence), tables.cell_table(evidence)),
-        _section("policies", "What the agents learnt", tag("div", id="maps") if study.get("grid") else None),
+        _section("policies", "What the agents learnt", tag("div", id="maps") if study.grid else None),
         _section("replays", "Agents at work", _replays(evidence)),
         _section("certificates", "Did the shaping reward cancel?", tables.certificate_table(evidence)),
         _section("sensitivity", "What the paper leaves open", _heat(evidence)),
@@ -39,8 +41,8 @@ def render(evidence: Evidence) -> str:
     links = join(tag("a", name.capitalize(), href=f"#{name}") for name, _ in shown)
     here = files("pbim.report")
     return Template(here.joinpath("page.html").read_text("utf-8")).substitute(
-        title=join((study["title"],)),
-        summary=join((study.get("summary") or "",)),
+        title=join((study.title,)),
+        summary=join((study.summary or "",)),
         headline=join((evidence.headline,)),
         tiles=_tiles(evidence),
         banner=_banner(evidence),
@@ -57,20 +59,20 @@ def _section(name: str, title: str, content: Html | None) -> tuple[str, Html | N
 
 
 def _table_title(evidence: Evidence) -> str:
-    return "The paper's table beside ours" if evidence.study.get("paper") else "Every cell"
+    return "The paper's table beside ours" if evidence.study.paper else "Every cell"
 
 
 def _tiles(evidence: Evidence) -> Html:
     """Return the figures that a reader takes away."""
     tiles = [(str(count), word, MARKS[name][1]) for word, name, count in evidence.tally if evidence.verdicts]
     tiles.append((f"{evidence.done} / {evidence.planned}", "runs finished", ""))
-    exact = {cell["name"] for cell, _ in evidence.cells() if cell.get("exact", True)}
-    found = {seen.run.key: seen.certificate for seen in evidence.runs if seen.run.cell in exact}
+    exact = {cell.name for cell, _ in evidence.cells() if cell.exact}
+    found = {entry.run.key: entry.certificate for entry in evidence.runs if entry.run.cell in exact}
     checked = [certificate for certificate in found.values() if certificate]
     if checked:
-        worst = number(max(c["worst"] for c in checked), 2)
+        worst = number(max(c.residual for c in checked), 2)
         tiles.append(
-            (worst, f"worst residual in {sum(c['episodes'] for c in checked):,} episodes of exact conversions", "")
+            (worst, f"worst residual in {sum(c.episodes for c in checked):,} episodes of exact conversions", "")
         )
     made = (tag("li", tag("b", figure), tag("span", text), class_=class_ or None) for figure, text, class_ in tiles)
     return tag("ul", *made, class_="tiles")
@@ -78,14 +80,14 @@ def _tiles(evidence: Evidence) -> Html:
 
 def _banner(evidence: Evidence) -> Html:
     notes = []
-    if evidence.study["quick"]:
+    if evidence.study.quick:
         notes.append("Smoke size: far fewer seeds or steps than the study needs. No verdict here means anything yet.")
-    failed = len({seen.run.key for seen in evidence.runs if seen.run.state == "failed"})
+    failed = len({entry.run.key for entry in evidence.runs if entry.run.state == "failed"})
     left = evidence.planned - evidence.done - failed
     if failed:
         notes.append(f"{plural(failed, 'run')} failed; see Every run.")
     if left:
-        notes.append(f"{plural(left, 'run')} not finished: {evidence.study['command']} continues.")
+        notes.append(f"{plural(left, 'run')} not finished: {evidence.study.command} continues.")
     return join(tag("p", note, class_="banner", role="note") for note in notes)
 
 
@@ -101,15 +103,15 @@ def _replays(evidence: Evidence) -> Html | None:
     """Return the stored pictures of agents, still until they are played."""
     made, left, size = [], 0, 0
     for cell, runs in evidence.cells():
-        for seen in runs:
-            if seen.replay is None:
+        for entry in runs:
+            if entry.replay is None:
                 continue
-            picture = seen.replay.read_bytes()
+            picture = entry.replay.read_bytes()
             if size + len(picture) > GIFS:
                 left += 1
                 continue
             size += len(picture)
-            made.append(_replay(f"{tables.full_label(evidence, cell)}, seed {seen.run.seed}", picture))
+            made.append(_replay(f"{tables.full_label(evidence, cell)}, seed {entry.run.seed}", picture))
     if not made:
         return None
     note = tag("p", f"{plural(left, 'more replay')} in the results folder: they would make this page large.")
@@ -134,45 +136,45 @@ def _data(evidence: Evidence) -> dict[str, Any]:
     """Return what the page's script draws: every seed's curve, and every seed's policy on a grid."""
     study = evidence.study
     return {
-        "x": {"label": study["x"]["label"], "values": _rounded(evidence.axis.middles)},
+        "x": {"label": study.x.label, "values": _rounded(evidence.axis.middles)},
         "groups": [
-            {"label": group["label"], "charts": [_chart(evidence, group["name"], curve) for curve in study["curves"]]}
+            {"label": group.label, "charts": [_chart(evidence, group.name, curve) for curve in study.curves]}
             for group in evidence.groups
         ],
-        "grid": study.get("grid"),
+        "grid": study.grid and asdict(study.grid),
         "maps": [
-            {"label": tables.full_label(evidence, cell), "runs": [_policy(seen) for seen in runs if seen.done]}
+            {"label": tables.full_label(evidence, cell), "runs": [_policy(entry) for entry in runs if entry.done]}
             for cell, runs in evidence.cells()
-            if study.get("grid") and any(seen.done for seen in runs)
+            if study.grid and any(entry.done for entry in runs)
         ],
     }
 
 
-def _chart(evidence: Evidence, group: str, curve: dict[str, Any]) -> dict[str, Any]:
+def _chart(evidence: Evidence, group: str, curve: Column) -> dict[str, Any]:
     series = [
         {
-            "label": cell["label"],
-            "colour": evidence.colour(cell["label"]),
-            "seeds": [seen.run.seed for seen in runs if seen.done],
-            "values": [_rounded(seen.curves[curve["metric"]]) for seen in runs if seen.done],
+            "label": cell.label,
+            "colour": evidence.colour(cell.label),
+            "seeds": [entry.run.seed for entry in runs if entry.done],
+            "values": [_rounded(entry.curves[curve.metric]) for entry in runs if entry.done],
         }
         for cell, runs in evidence.cells(group)
-        if any(seen.done for seen in runs)
+        if any(entry.done for entry in runs)
     ]
-    return {"metric": curve["metric"], "label": curve["label"], "better": curve.get("better"), "series": series}
+    return {"metric": curve.metric, "label": curve.label, "better": curve.better, "series": series}
 
 
-def _policy(seen: Seen) -> dict[str, Any]:
+def _policy(entry: RunEvidence) -> dict[str, Any]:
     """Return a seed's greedy policy: value and best actions (as bits) of every state it has been in, and its path."""
-    q = seen.arrays["q"].astype(float)
+    q = entry.arrays["q"].astype(float)
     best = q.max(axis=1, keepdims=True)
     tied = q >= best - 1e-9 * (1 + abs(best))
-    visited = seen.arrays["visits"].sum(axis=1) > 0
+    visited = entry.arrays["visits"].sum(axis=1) > 0
     return {
-        "seed": seen.run.seed,
+        "seed": entry.run.seed,
         "values": _rounded(np.where(visited, best[:, 0], np.nan)),
         "moves": (tied * 2 ** np.arange(q.shape[1])).sum(axis=1).tolist(),
-        "path": seen.arrays["path"].tolist(),
+        "path": entry.arrays["path"].tolist(),
     }
 
 

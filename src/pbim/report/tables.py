@@ -4,15 +4,15 @@ import csv
 import io
 import math
 import shlex
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from pbim.report import statistics
-from pbim.report.evidence import SEED, Evidence, Seen
+from pbim.report.evidence import SEED, Evidence, RunEvidence
 from pbim.report.markup import NOTHING, Html, join, number, plural, span, table, tag
+from pbim.results import Plan, PlannedCell, RunCertificate
 
 PAPER = {"T": "frames_to_converge", "mean": "converged_length", "std": "converged_std"}
 """The columns of the paper's table, and our figures with its definitions."""
@@ -20,7 +20,8 @@ PAPER = {"T": "frames_to_converge", "mean": "converged_length", "std": "converge
 
 def cell_table(evidence: Evidence) -> Html:
     """Return every cell's figures over seeds, mean and interquartile mean with intervals, the paper's beside them."""
-    printed = {row["cell"]: row for row in (evidence.study.get("paper") or {}).get("rows", [])}
+    table_of_paper = evidence.study.paper
+    printed = {} if table_of_paper is None else {row.cell: row for row in table_of_paper.rows}
     beside = {ours: theirs for theirs, ours in PAPER.items() if printed and ours in evidence.statistics}
     shown = (name for name in evidence.statistics if name in beside or _any_finite(evidence, name))
     columns = {name: evidence.statistics[name] for name in shown}
@@ -32,37 +33,37 @@ def cell_table(evidence: Evidence) -> Html:
     rows: list[list[Any]] = []
     for group in evidence.groups:
         if len(evidence.groups) > 1:
-            rows.append([tag("th", group["label"], colspan=len(head), class_="group")])
-        for cell, runs in evidence.cells(group["name"]):
-            row: list[Any] = [tag("th", _swatch(evidence, cell), cell["label"], scope="row"), _seeds(runs)]
+            rows.append([tag("th", group.label, colspan=len(head), class_="group")])
+        for cell, runs in evidence.cells(group.name):
+            row: list[Any] = [tag("th", _swatch(evidence, cell), cell.label, scope="row"), _seeds(runs)]
             for name in columns:
                 if name in beside:
-                    value = printed.get(cell["name"], {}).get(beside[name])
-                    missing = "N/A" if cell["name"] in printed else NOTHING
+                    value = getattr(printed.get(cell.name), beside[name], None)
+                    missing = "N/A" if cell.name in printed else NOTHING
                     row.append(tag("td", missing if value is None else number(value), class_="num paper"))
                 row.append(tag("td", *_estimate(runs, name), class_="num"))
             rows.append(row)
     caption = "Every cell over its seeds: mean with 95% interval, below it the interquartile mean (IQM)"
-    if printed:
-        caption += f". Paper: {evidence.study['paper']['caption']}"
+    if table_of_paper is not None and printed:
+        caption += f". Paper: {table_of_paper.caption}"
     return table(head, rows, caption=caption, class_="cells")
 
 
 def _any_finite(evidence: Evidence, name: str) -> bool:
-    return any(math.isfinite(seen.figures.get(name, math.nan)) for seen in evidence.runs)
+    return any(math.isfinite(entry.figures.get(name, math.nan)) for entry in evidence.runs)
 
 
-def _swatch(evidence: Evidence, cell: Mapping[str, Any]) -> Html:
-    return tag("i", class_="swatch", style=f"--c: var(--c{evidence.colour(cell['label']) % 8})", aria_hidden="true")
+def _swatch(evidence: Evidence, cell: PlannedCell) -> Html:
+    return tag("i", class_="swatch", style=f"--c: var(--c{evidence.colour(cell.label) % 8})", aria_hidden="true")
 
 
-def _seeds(runs: list[Seen]) -> str:
-    done = sum(seen.done for seen in runs)
+def _seeds(runs: list[RunEvidence]) -> str:
+    done = sum(entry.done for entry in runs)
     return str(done) if done == len(runs) else f"{done} of {len(runs)}"
 
 
-def _estimate(runs: list[Seen], name: str) -> tuple[Any, ...]:
-    values = np.array([seen.figures[name] for seen in runs if seen.done], np.float64)
+def _estimate(runs: list[RunEvidence], name: str) -> tuple[Any, ...]:
+    values = np.array([entry.figures[name] for entry in runs if entry.done], np.float64)
     finite = values[np.isfinite(values)]
     if not len(finite):
         return (NOTHING if not len(values) else f"{NOTHING} (0 of {len(values)})",)
@@ -82,15 +83,15 @@ def certificate_table(evidence: Evidence) -> Html:
     """Return how well the shaping reward cancelled: episodes checked and the worst residual of every cell."""
     rows = []
     for cell, runs in evidence.cells():
-        found = [seen.certificate for seen in runs if seen.certificate is not None]
-        episodes, worst = sum(c["episodes"] for c in found), max((c["worst"] for c in found), default=math.nan)
-        exact = bool(cell.get("exact", True))
+        found = [entry.certificate for entry in runs if entry.certificate is not None]
+        episodes, worst = sum(c.episodes for c in found), max((c.residual for c in found), default=math.nan)
+        exact = cell.exact
         rows.append(
             (
                 tag("th", _swatch(evidence, cell), full_label(evidence, cell), scope="row"),
                 tag("td", f"{episodes:,}", class_="num"),
                 tag("td", number(worst, 3), class_="num"),
-                tag("td", number(max((c["tolerance"] for c in found), default=math.nan), 3), class_="num"),
+                tag("td", number(max((c.tolerance for c in found), default=math.nan), 3), class_="num"),
                 _certified(found, exact=exact),
             )
         )
@@ -104,46 +105,46 @@ def certificate_table(evidence: Evidence) -> Html:
     return table(head, rows, caption=caption, class_="certificates")
 
 
-def _certified(found: list[Mapping[str, Any]], *, exact: bool) -> Html:
+def _certified(found: list[RunCertificate], *, exact: bool) -> Html:
     if not exact:
         return tag("span", "not promised", class_="badge open")
     if not found:
         return tag("span", "no finished run", class_="badge open")
-    if all(c["ok"] for c in found):
+    if all(c.ok for c in found):
         return tag("span", tag("b", "✓", aria_hidden="true"), " in every episode", class_="badge yes")
-    if not any(c["episodes"] for c in found):
+    if not any(c.episodes for c in found):
         return tag("span", "no episode ended", class_="badge open")
-    overflowed = sum(math.isinf(c["worst"]) for c in found)
+    overflowed = sum(c.overflowed for c in found)
     why = f" no: overflowed in {overflowed} of {plural(len(found), 'run')}" if overflowed else " no"
     return tag("span", tag("b", "✗", aria_hidden="true"), why, class_="badge no")
 
 
-def full_label(evidence: Evidence, cell: Mapping[str, Any]) -> str:
+def full_label(evidence: Evidence, cell: PlannedCell) -> str:
     """Return a cell's name, with its setting where there are several."""
-    groups = {group["name"]: group["label"] for group in evidence.groups if len(evidence.groups) > 1}
-    where = groups.get(cell.get("group", ""))
-    return f"{cell['label']}, {where}" if where else str(cell["label"])
+    groups = {group.name: group.label for group in evidence.groups if len(evidence.groups) > 1}
+    where = groups.get(cell.group)
+    return f"{cell.label}, {where}" if where else str(cell.label)
 
 
 def run_table(evidence: Evidence) -> Html:
     """Return every run of the plan with its state and figures, failures and what is missing included."""
     names = list(evidence.statistics)
-    labels = {cell["name"]: full_label(evidence, cell) for cell in evidence.study["cells"]}
+    labels = {cell.name: full_label(evidence, cell) for cell in evidence.study.cells}
     head: list[Any] = ["Cell", "Seed", "State", "Seconds"]
     head += [tag("th", evidence.statistics[name].label, scope="col", class_="num") for name in names]
     head.append("Key")
     rows = []
-    for seen in evidence.runs:
-        state = seen.run.state
-        error = seen.run.status.get("error")
+    for entry in evidence.runs:
+        state = entry.run.state
+        error = entry.run.status.error
         rows.append(
             (
-                tag("th", labels[seen.run.cell], scope="row"),
-                tag("td", seen.run.seed, class_="num"),
+                tag("th", labels[entry.run.cell], scope="row"),
+                tag("td", entry.run.seed, class_="num"),
                 tag("td", state, tag("small", error) if error else None, class_=f"state {state}"),
-                tag("td", number(seen.run.status.get("seconds"), 3), class_="num"),
-                *(tag("td", number(seen.figures.get(name)), class_="num") for name in names),
-                tag("td", tag("code", seen.run.key)),
+                tag("td", number(entry.run.status.seconds, 3), class_="num"),
+                *(tag("td", number(entry.figures.get(name)), class_="num") for name in names),
+                tag("td", tag("code", entry.run.key)),
             )
         )
     return table(head, rows, caption=f"All {plural(len(evidence.runs), 'run')} of the plan", class_="runs")
@@ -157,39 +158,47 @@ def run_csv(evidence: Evidence) -> str:
     writer.writerow(
         ["size", "cell", "group", "seed", "state", "seconds", "key", *names, "episodes_checked", "worst_residual"]
     )
-    groups = {cell["name"]: cell.get("group", "") for cell in evidence.study["cells"]}
-    for seen in evidence.runs:
-        run, certificate = seen.run, seen.certificate or {}
-        figures = [seen.figures.get(name, "") for name in names]
-        checked = [certificate.get("episodes", ""), certificate.get("worst", "")]
-        size = "smoke size" if evidence.study["quick"] else "full"
-        about = [size, run.cell, groups[run.cell], run.seed, run.state, run.status.get("seconds", ""), run.key]
+    groups = {cell.name: cell.group for cell in evidence.study.cells}
+    for entry in evidence.runs:
+        run, certificate = entry.run, entry.certificate
+        figures = [entry.figures.get(name, "") for name in names]
+        checked = ["", ""] if certificate is None else [certificate.episodes, certificate.residual]
+        size = "smoke size" if evidence.study.quick else "full"
+        about = [
+            size,
+            run.cell,
+            groups[run.cell],
+            run.seed,
+            run.state,
+            "" if run.status.seconds is None else run.status.seconds,
+            run.key,
+        ]
         writer.writerow([*about, *figures, *checked])
     return text.getvalue()
 
 
 def csv_link(evidence: Evidence) -> Html:
     """Return a link that saves the table; the file is in the page."""
-    name = f"{evidence.study['study']}-runs.csv"
+    name = f"{evidence.study.study}-runs.csv"
     href = "data:text/csv;charset=utf-8," + quote(run_csv(evidence))
     return tag("a", "Download as CSV", href=href, download=name, class_="button", id="csv")
 
 
 def provenance(evidence: Evidence) -> Html:
     """Return what it takes to get the same numbers: commands, versions, commits, seeds."""
-    study, done = evidence.study, [seen for seen in evidence.runs if seen.done]
+    study, done = evidence.study, [entry for entry in evidence.runs if entry.done]
     versions: dict[str, set[str]] = {}
-    for seen in done:
-        for package, version in (seen.run.status.get("versions") or {}).items():
+    for entry in done:
+        for package, version in (entry.run.status.versions or {}).items():
             versions.setdefault(package, set()).add(str(version))
-    commits = sorted({str(seen.run.status["commit"]) for seen in done if seen.run.status.get("commit")})
-    commands = dict.fromkeys([study["command"], *(str(seen.run.status.get("command") or "") for seen in done)])
-    seconds = sum(float(seen.run.status.get("seconds") or 0) for seen in done)
-    seeds = sorted({seen.run.seed for seen in evidence.runs})
+    commits = sorted({str(entry.run.status.commit) for entry in done if entry.run.status.commit})
+    commands = dict.fromkeys([study.command, *(str(entry.run.status.command or "") for entry in done)])
+    seconds = sum(float(entry.run.status.seconds or 0) for entry in done)
+    seeds = sorted({entry.run.seed for entry in evidence.runs})
     rows = [
         ("Command", join(tag("code", command, class_="line") for command in commands if command)),
         ("Report", tag("code", f"pbim report {_folder(study)}")),
-        ("pbim", f"{study.get('version') or NOTHING}, commit {study.get('commit') or 'unknown'}"),
+        ("pbim", f"{study.version or NOTHING}, commit {study.commit or 'unknown'}"),
         ("Runs' commits", ", ".join(commits) or NOTHING),
         ("Versions", ", ".join(f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()))),
         ("Seeds", _ranges(seeds)),
@@ -200,11 +209,11 @@ def provenance(evidence: Evidence) -> Html:
     return tag("dl", *pairs, class_="provenance")
 
 
-def _folder(study: Mapping[str, Any]) -> str:
+def _folder(study: Plan) -> str:
     """Return where the command that made a study writes to."""
-    words = shlex.split(study["command"])
+    words = shlex.split(study.command)
     given = words.index("--out") + 1 if "--out" in words else len(words)
-    return words[given] if given < len(words) else f"out/{study['study']}"
+    return words[given] if given < len(words) else f"out/{study.study}"
 
 
 def _ranges(seeds: list[int]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from pbim.report.claims import COMPARED, LEAST, NOT_REPRODUCED, REPRODUCED, SHARES, TESTED, UNDECIDED, Verdict
 from pbim.report.evidence import Evidence
 from pbim.report.markup import NOTHING, Html, join, number, plural, pvalue, span, table, tag
+from pbim.results import Claim, PlannedCell
 
 MARKS = {REPRODUCED: ("✓", "yes"), NOT_REPRODUCED: ("✗", "no"), UNDECIDED: ("?", "open")}
 """The verdicts: a mark for those who do not see the colour, and the colour's class."""
@@ -15,11 +16,11 @@ _WIDTH, _HEIGHT = 150, 26
 
 def verdict_table(evidence: Evidence) -> Html:
     """Return every claim of the study, decided."""
-    labels = {cell["name"]: _name(cell, evidence) for cell in evidence.study["cells"]}
+    labels = {cell.name: _name(cell, evidence) for cell in evidence.study.cells}
     rows = [
         (
             tag("td", badge(verdict), class_="verdict"),
-            tag("td", *_statement(verdict), class_="claim", id=f"claim-{verdict.claim['id']}"),
+            tag("td", *_statement(verdict), class_="claim", id=f"claim-{verdict.claim.id}"),
             tag("td", paper(verdict), class_="paper", data_label="Paper"),
             tag("td", *_ours(verdict, labels), class_="ours", data_label="Ours"),
             tag("td", *_support(verdict), class_="support", data_label="Evidence"),
@@ -30,10 +31,10 @@ def verdict_table(evidence: Evidence) -> Html:
     return table(head, rows, caption="Claims, each decided by its own rule", class_="verdicts")
 
 
-def _name(cell: Mapping[str, Any], evidence: Evidence) -> str:
-    groups = {group["name"]: group["label"] for group in evidence.groups if len(evidence.groups) > 1}
-    where = groups.get(cell.get("group", ""))
-    return f"{cell['label']} ({where})" if where else str(cell["label"])
+def _name(cell: PlannedCell, evidence: Evidence) -> str:
+    groups = {group.name: group.label for group in evidence.groups if len(evidence.groups) > 1}
+    where = groups.get(cell.group)
+    return f"{cell.label} ({where})" if where else str(cell.label)
 
 
 def badge(verdict: Verdict) -> Html:
@@ -46,9 +47,9 @@ def badge(verdict: Verdict) -> Html:
 def _statement(verdict: Verdict) -> tuple[Any, ...]:
     claim = verdict.claim
     return (
-        tag("strong", claim["statement"]),
-        tag("span", claim["source"], class_="source") if claim.get("source") else None,
-        tag("details", tag("summary", "Rule"), claim["rule"], class_="rule") if claim.get("rule") else None,
+        tag("strong", claim.statement),
+        tag("span", claim.source, class_="source") if claim.source else None,
+        tag("details", tag("summary", "Rule"), claim.rule, class_="rule") if claim.rule else None,
     )
 
 
@@ -56,7 +57,7 @@ def ours(verdict: Verdict) -> str:
     """Return our figure with its interval as text: a share of seeds, a difference of means or a mean."""
     if not math.isfinite(verdict.figure):
         return " against ".join(map(_one, verdict.means, verdict.n, verdict.finished))
-    if verdict.claim["kind"] in SHARES:
+    if verdict.claim.kind in SHARES:
         hits = round(verdict.figure * verdict.n[0])
         ends = " to ".join(f"{100 * end:.0f}%" for end in verdict.interval)
         return f"{hits} of {plural(verdict.n[0], 'seed')} ({ends})"
@@ -71,7 +72,7 @@ def _one(mean: float, n: int, finished: int) -> str:
 
 def paper(verdict: Verdict) -> str:
     """Return what the paper says."""
-    return "not in the paper" if verdict.claim.get("paper") is None else str(verdict.claim["paper"])
+    return "not in the paper" if verdict.claim.paper is None else str(verdict.claim.paper)
 
 
 def row(verdict: Verdict) -> dict[str, Any]:
@@ -81,17 +82,17 @@ def row(verdict: Verdict) -> dict[str, Any]:
 
 
 def _ours(verdict: Verdict, labels: Mapping[str, str]) -> tuple[Any, ...]:
-    if not math.isfinite(verdict.figure) or verdict.claim["kind"] not in COMPARED:
+    if not math.isfinite(verdict.figure) or verdict.claim.kind not in COMPARED:
         return (ours(verdict), forest(verdict))
-    pair = [labels.get(verdict.claim[name], verdict.claim[name]) for name in ("cell", "other")]
+    pair = [labels.get(name or "", name or "") for name in (verdict.claim.cell, verdict.claim.other)]
     means = " against ".join(f"{number(mean)} ({name})" for mean, name in zip(verdict.means, pair, strict=True))
     return (ours(verdict), forest(verdict), tag("small", f"difference: {means}"))
 
 
 def _support(verdict: Verdict) -> tuple[Any, ...]:
-    kind = verdict.claim["kind"]
+    kind = verdict.claim.kind
     counts = " and ".join(map(str, dict.fromkeys(verdict.n))) or "0"
-    lines = [f"n = {counts} {'a cell' if len(verdict.n) == 2 and len(set(verdict.n)) == 1 else ''}".strip()]
+    lines = [f"n = {counts} {'per cell' if len(verdict.n) == 2 and len(set(verdict.n)) == 1 else ''}".strip()]
     if kind in TESTED and math.isfinite(verdict.corrected):
         lines += [f"Welch p {_is(verdict.p)}", f"Holm p {_is(verdict.corrected)}"]
     elif kind in COMPARED and math.isfinite(verdict.p):
@@ -114,15 +115,15 @@ def needed(verdict: Verdict) -> str:
         return ""
     if verdict.seeds is None:
         return "no number of seeds would decide at this difference"
-    return f"about {verdict.seeds:,} seeds a cell would decide"
+    return f"about {verdict.seeds:,} seeds per cell would decide"
 
 
 def forest(verdict: Verdict) -> Html | None:
     """Return the interval as a small picture: our figure, its interval, what it is held against and the margin."""
     claim = verdict.claim
-    target, margin = _target(claim), claim.get("margin") or 0.0
+    target, margin = _target(claim), claim.margin or 0.0
     marks = [*verdict.interval, verdict.figure, target - margin, target + margin]
-    if claim["kind"] in SHARES:
+    if claim.kind in SHARES:
         marks = [0.0, 1.0]
     low, high = min(marks), max(marks)
     if not all(map(math.isfinite, (low, high, verdict.figure))) or low == high:
@@ -135,7 +136,7 @@ def forest(verdict: Verdict) -> Html | None:
     zone = {"x": x(target - margin), "width": round(x(target + margin) - x(target - margin), 1)}
     return tag(
         "svg",
-        tag("rect", class_="zone", y=4, height=18, **zone) if margin and claim["kind"] not in SHARES else None,
+        tag("rect", class_="zone", y=4, height=18, **zone) if margin and claim.kind not in SHARES else None,
         tag("line", class_="target", x1=x(target), x2=x(target), y1=2, y2=_HEIGHT - 2),
         tag("line", class_="range", x1=left, x2=right, y1=middle, y2=middle),
         tag("circle", class_="point", cx=x(verdict.figure), cy=middle, r=4),
@@ -148,7 +149,7 @@ def forest(verdict: Verdict) -> Html | None:
     )
 
 
-def _target(claim: Mapping[str, Any]) -> float:
-    if claim["kind"] in SHARES:
+def _target(claim: Claim) -> float:
+    if claim.kind in SHARES:
         return 0.5
-    return float(claim["value"]) if claim["kind"] == "estimate" else 0.0
+    return float(claim.value or 0) if claim.kind == "estimate" else 0.0

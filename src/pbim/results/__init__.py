@@ -2,20 +2,35 @@
 
 - ``study.json``: the plan: cells, seeds and keys, claims, what to plot.
 - ``runs/KEY/``: one run; KEY is a hash of its ``config.json``, everything that determines the result.
-  ``status.json``: state, seconds, versions, commit, command. ``metrics.parquet``: one row an episode (Q-learning) or an
-  update (PPO). ``final.npz``: what was learnt. ``certificate.json``: how many episodes were checked, and
-  the worst residual. ``checkpoint.pbim`` is there only while it runs.
+  ``status.json``: state, seconds, versions, commit, command. ``metrics.parquet``: one row per episode (Q-learning) or
+  per update (PPO). ``final.npz``: what the agent is at the end. ``certificate.json``: how many episodes were checked,
+  and the worst residual. ``checkpoint.pbim`` is there only while it runs.
 - ``set-aside/``: what could not be read, by key.
 """
 
-from pbim.results.schema import (
-    COLUMNS as COLUMNS,
+from pbim._extras import require
+
+require("pbim.results", "polars", "msgspec")
+
+from pbim.results.records import (  # noqa: E402 - the sentence about a missing extra comes first
     SCHEMA as SCHEMA,
-    UNITS as UNITS,
-    canonical as canonical,
-    key_of as key_of,
+    Claim as Claim,
+    Column as Column,
+    Corrupt as Corrupt,
+    GridMap as GridMap,
+    Group as Group,
+    HeatPlan as HeatPlan,
+    PaperRow as PaperRow,
+    PaperTable as PaperTable,
+    Plan as Plan,
+    PlannedCell as PlannedCell,
+    PlannedRun as PlannedRun,
+    RunCertificate as RunCertificate,
+    Status as Status,
+    read_record as read_record,
+    write_json as write_json,
 )
-from pbim.results.store import (
+from pbim.results.store import (  # noqa: E402
     CERTIFICATE as CERTIFICATE,
     CHECKPOINT as CHECKPOINT,
     CONFIG as CONFIG,
@@ -23,10 +38,7 @@ from pbim.results.store import (
     METRICS as METRICS,
     REPLAY as REPLAY,
     STATUS as STATUS,
-    Corrupt as Corrupt,
     Run as Run,
     Store as Store,
     frame as frame,
-    read_json as read_json,
-    write_json as write_json,
 )

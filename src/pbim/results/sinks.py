@@ -5,7 +5,8 @@ from importlib import import_module
 from typing import Any
 
 from pbim.errors import InputError
-from pbim.results.store import Run, Store, write_json
+from pbim.results.records import write_json
+from pbim.results.store import Run, Store
 
 TENSORBOARD, SENT = "tensorboard", "wandb.json"
 MOST = 1000

@@ -35,6 +35,7 @@ class Raw(Shaping):
     """
 
     scale: Real | float = 1
+    gamma = None
     kind: ClassVar[str] = "raw"
     summary: ClassVar[str] = "adds the bonus as it is (times a coefficient)"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -57,6 +58,7 @@ class Raw(Shaping):
 class NoBonus(Shaping):
     """The control F'_t = 0: the task alone."""
 
+    gamma = None
     kind: ClassVar[str] = "none"
     summary: ClassVar[str] = "drops the bonus"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -85,6 +87,7 @@ class PIES(Shaping):
     """
 
     decay_steps: int
+    gamma = None
     kind: ClassVar[str] = "pies"
     summary: ClassVar[str] = "adds the bonus with a coefficient that falls to zero"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -105,6 +108,10 @@ class PIES(Shaping):
         """Return the raw bonus: what is added before the coefficient has fallen."""
         del mean
         return Raw(scale=1)
+
+    def frozen_at(self, state: FadingState) -> Raw:
+        """Return the bonus with the coefficient that ``state`` multiplies by next."""
+        return Raw(scale=float(self.coefficient(state.seen)))
 
     def coefficient(self, seen: Array) -> Array:
         """Return xi after ``seen`` transitions."""

@@ -50,6 +50,7 @@ class Ledger(Shaping):
     normalize: bool | Centring = True
     max_steps: int | None = None
     repays: ClassVar[bool] = True
+    shared: ClassVar[tuple[str, ...]] = ("centre",)
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
@@ -61,6 +62,13 @@ class Ledger(Shaping):
         """Return this conversion with F-bar fixed to ``mean``, unless it is fixed already."""
         fixed = centring(self.normalize)
         return replace(self, normalize=fixed if isinstance(fixed, FixedMean) else FixedMean(mean=mean))
+
+    def frozen_at(self, state: LedgerState) -> Self:
+        """Return this conversion with F-bar fixed to the mean that ``state`` subtracts next."""
+        if state.centre == ():
+            return self
+        mean: Any = float(state.centre.mean)
+        return self.frozen(mean)
 
     def growth(self, max_steps: int) -> float:
         """Return how many times larger than its bonus the repayment of an entry can get in ``max_steps`` steps."""

@@ -77,9 +77,18 @@ class Mixture(Shaping):
         """The centring of all members."""
         return self.members[0].normalize
 
+    def with_gamma(self, gamma: Any) -> "Mixture":
+        """Return this mixture with every member for another discount."""
+        return replace(self, members=tuple(each.with_gamma(gamma) for each in self.members))
+
     def frozen(self, mean: Real | int = 0) -> "Mixture":
         """Return this mixture with F-bar fixed to ``mean`` in every member, unless it is fixed already."""
         return replace(self, members=tuple(each.frozen(mean) for each in self.members))
+
+    def frozen_at(self, state: MixtureState) -> "Mixture":
+        """Return this mixture with F-bar fixed to the mean that ``state`` subtracts next, in every member."""
+        members = zip(self.members, state.members, strict=True)
+        return replace(self, members=tuple(each.frozen_at(part) for each, part in members))
 
     def check_horizon(self, max_steps: int) -> None:
         """Warn when episodes of up to ``max_steps`` steps make a member's repayment too large for a learner."""

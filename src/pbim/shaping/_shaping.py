@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from math import isfinite
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +53,9 @@ class Shaping(Component, ABC):
     guarantee: ClassVar[Guarantee]
     summary: ClassVar[str]
     extra: ClassVar[tuple[str, ...]] = ()
+    shared: ClassVar[tuple[str, ...]] = ()
+    if TYPE_CHECKING:
+        gamma: Any
     calls_back: ClassVar[bool] = False
     """Whether a function of the user's sees the arrays, and so must see them in the user's library."""
 
@@ -71,7 +75,14 @@ class Shaping(Component, ABC):
         ``ended`` is true where the learner stops accumulating; steps where ``valid`` is false (the dummy step after
         an end under Gymnasium's NEXT_STEP autoreset) get 0 and leave the state of their environment alone.
         """
-        state, shaped = self._convert(1, state, bonus, ended, valid, extra)
+        if valid is None and not extra and _is_plain(bonus, ended):
+            self._check_state(state, bonus)
+            if bonus.shape == state[0].shape and type(state[0]) is np.ndarray:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    after, (row,) = self._run(state, Rows(bonus[None], ended[None], None), {})
+                    if isfinite(np.add.reduce(bonus)) and isfinite(np.add.reduce(row)):
+                        return after, row
+        state, shaped = self._convert(1, state, bonus, ended, valid, extra)  # says what is wrong, if anything is
         return state, shaped[0]
 
     def rollout(
@@ -80,10 +91,35 @@ class Shaping(Component, ABC):
         """Convert a rollout of shape (T, num_envs); the same as T calls of ``step``, and the state carries on."""
         return self._convert(2, state, bonus, ended, valid, extra)
 
-    def frozen(self, mean: Real | int = 0) -> "Shaping":
-        """Return this conversion as it is between two updates of its statistics, with F-bar fixed to ``mean``."""
-        del mean
-        return self
+    def discard(self, state: State, where: Array) -> State:
+        """Forget running episodes where true, shape (num_envs,), without settling them; statistics stay."""
+        xp = _arrays.array_namespace(state[0])
+        fresh = self._start(_arrays.zeros(state[0].shape, state[0]))
+
+        def pick(new: Any, old: Any) -> Any:
+            if isinstance(old, tuple):
+                parts = [pick(*pair) for pair in zip(new, old, strict=True)]
+                return type(old)(*parts) if hasattr(old, "_fields") else tuple(parts)
+            return xp.where(where, new, old)
+
+        parts = [
+            old if name in self.shared else pick(new, old)
+            for name, new, old in zip(state._fields, fresh, state, strict=True)
+        ]
+        return type(state)(*parts)
+
+    def with_gamma(self, gamma: Any) -> "Shaping":
+        """Return this conversion for another discount; one without a discount is the same for all."""
+        return self if getattr(self, "gamma", None) is None else replace(self, gamma=gamma)  # type: ignore[type-var]
+
+    @property
+    def label(self) -> str:
+        """A short name for people."""
+        return type(self).__name__
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        del item
+        return cls
 
     def check_horizon(self, max_steps: int) -> None:
         """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
@@ -160,6 +196,17 @@ def is_count(number: Any) -> bool:
 def _form(state: Any) -> Any:
     """Return the nesting of a state and the shapes of its arrays but for num_envs."""
     return (type(state), *map(_form, state)) if isinstance(state, tuple) else getattr(state, "shape", ())[:-1]
+
+
+def _is_plain(bonus: Any, ended: Any) -> bool:
+    """Tell whether one step is NumPy floats and booleans of one shape: then few checks are enough."""
+    return (
+        type(bonus) is type(ended) is np.ndarray
+        and bonus.dtype.char in "fd"
+        and ended.dtype.char == "?"
+        and bonus.ndim == 1
+        and bonus.shape == ended.shape
+    )
 
 
 def _check_overflow(shaping: Shaping, shaped: Array) -> None:

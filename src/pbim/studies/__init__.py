@@ -1,30 +1,71 @@
-"""The paper's experiments and ours as data: a grid of cells, seeds, and claims; and the engines that run them."""
+"""The paper's experiments and ours: a grid of cells, seeds, and claims; and the engines that run them.
 
-from pbim.studies.cliff import CLIFF
-from pbim.studies.cliff_conversions import CLIFF_CONVERSIONS
-from pbim.studies.cliff_long import CLIFF_LONG
-from pbim.studies.cliff_sensitivity import CLIFF_SENSITIVITY
-from pbim.studies.doorkey import DOORKEY
-from pbim.studies.doorkey_16 import DOORKEY_16
-from pbim.studies.doorkey_conversions import DOORKEY_CONVERSIONS
-from pbim.studies.doorkey_default import DOORKEY_DEFAULT
-from pbim.studies.doorkey_sensitivity import DOORKEY_SENSITIVITY
-from pbim.studies.held_out import HELD_OUT
-from pbim.studies.study import Cell as Cell, Claim as Claim, Study as Study
+A study is a :class:`Study` whose cells hold learners. ``STUDIES`` loads each on first use.
+"""
 
-STUDIES: dict[str, Study] = {
-    study.name: study
-    for study in (
-        CLIFF,
-        CLIFF_LONG,
-        CLIFF_SENSITIVITY,
-        CLIFF_CONVERSIONS,
-        DOORKEY,
-        DOORKEY_SENSITIVITY,
-        DOORKEY_CONVERSIONS,
-        DOORKEY_DEFAULT,
-        DOORKEY_16,
-        HELD_OUT,
-    )
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from pbim._extras import require
+
+require("pbim.studies", "jax", "polars")
+
+from pbim.errors import InputError, choose  # noqa: E402 - a missing extra is said first
+from pbim.studies.study import Cell as Cell, Study as Study, large_repayments  # noqa: E402
+
+_HOMES = {
+    "cliff": "cliff:CLIFF",
+    "cliff-long": "cliff_long:CLIFF_LONG",
+    "cliff-sensitivity": "cliff_sensitivity:CLIFF_SENSITIVITY",
+    "cliff-conversions": "cliff_conversions:CLIFF_CONVERSIONS",
+    "doorkey": "doorkey:DOORKEY",
+    "doorkey-sensitivity": "doorkey_sensitivity:DOORKEY_SENSITIVITY",
+    "doorkey-conversions": "doorkey_conversions:DOORKEY_CONVERSIONS",
+    "doorkey-default": "doorkey_default:DOORKEY_DEFAULT",
+    "doorkey-16": "doorkey_16:DOORKEY_16",
+    "held-out": "held_out:HELD_OUT",
 }
+
+
+class _Studies(Mapping[str, Study]):
+    """Every study by its name, loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> Study:
+        return _load(f"pbim.studies.{_HOMES[name]}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+STUDIES: Mapping[str, Study] = _Studies()
 """Every study by its name."""
+
+
+def find(name: str) -> Study:
+    """Return the study of that name, or the one that an import path ``package.module:STUDY`` names.
+
+    Raises:
+        InputError: If there is none, with the nearest name.
+
+    """
+    if ":" in name:
+        return _load(name)
+    return STUDIES[choose("study", name, [*STUDIES, "package.module:STUDY"])]
+
+
+def _load(path: str) -> Study:
+    module, _, name = path.partition(":")
+    try:
+        with large_repayments():
+            study: Any = getattr(import_module(module), name)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise InputError(
+            f"study must be a name or an import path package.module:STUDY, received {path!r} ({error}): correct it"
+        ) from None
+    if not isinstance(study, Study):
+        raise InputError(f"study must name a pbim.studies.Study, received {path!r}, a {type(study).__name__}: make one")
+    return study

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from pbim.agents import ppo
 from pbim.agents.ppo import PPO
-from pbim.envs.optimal import optimal_steps
+from pbim.config import canonical, key_of
+from pbim.envs import DoorKey, optimal_steps
 from pbim.errors import InputError
-from pbim.results import CHECKPOINT, COLUMNS, REPLAY, Store, canonical, key_of
-from pbim.studies.job import Clock, Job, Progress, begun, status
-from pbim.studies.learners import learner_of, seed_key
+from pbim.results import CHECKPOINT, REPLAY, RunCertificate, Store
+from pbim.studies.job import Clock, Config, Job, Progress, begin, status
 from pbim.training import checkpoint
 from pbim.training.evaluate import HELD_OUT, evaluate
 
@@ -32,10 +32,9 @@ Rows = dict[str, NDArray[Any]]
 
 def train(job: Job, store: Store) -> Iterator[Progress]:
     """Yield the run's progress chunk by chunk; it is written when the last update is done."""
-    begun(job, store)
+    begin(job, store)
     (config,) = job.configs
-    learner = learner_of(config)
-    assert isinstance(learner, PPO)
+    learner: PPO = job.learner
     key, path = key_of(config), store.folder(key_of(config)) / CHECKPOINT
     carry, rows, before = _start(learner, config, path)
     clock, done = Clock(job.save_every, before), int(carry.updates)
@@ -56,9 +55,9 @@ def train(job: Job, store: Store) -> Iterator[Progress]:
     yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), (), True)
 
 
-def _start(learner: PPO, config: Any, path: Path) -> tuple[Any, Rows, float]:
+def _start(learner: PPO, config: Config, path: Path) -> tuple[Any, Rows, float]:
     """Return the run where it was last saved, else at its start, its rows so far and the seconds spent on it."""
-    key = seed_key(config)
+    key = jax.random.key(config["seed"])
     kinds = jax.eval_shape(lambda: ppo.update_chunk(learner, ppo.init(learner, key), 1))[1]
     rows = {name: np.zeros(learner.updates, kind.dtype) for name, kind in kinds._asdict().items()}
     if path.exists():
@@ -88,9 +87,8 @@ def _figures(rows: Rows, done: int) -> dict[str, float]:
 def _finish(job: Job, store: Store, learner: PPO, carry: Any, rows: Rows, clock: Clock) -> None:
     (config,) = job.configs
     key, params = key_of(config), carry.learner.params
-    kinds = COLUMNS["ppo"]
-    metrics = {name: values.astype(kinds.get(name, values.dtype)) for name, values in rows.items()}
-    played = evaluate(learner.env, learner.network, params, episodes=LAYOUTS)
+    metrics = {name: rows[name].astype(metric.dtype) for name, metric in learner.metrics.items()}
+    played = evaluate(learner.compiled_env, learner.network, params, episodes=LAYOUTS)
     worst, episodes = float(rows["residual"].max()), int(rows["episodes"].sum())
     tolerance = float(np.sqrt(np.finfo(np.float32).eps))
     if job.replay:
@@ -103,23 +101,25 @@ def _finish(job: Job, store: Store, learner: PPO, carry: Any, rows: Rows, clock:
             "evaluation_goals": np.asarray(played.terminated),
             "optimal_lengths": _optimal(learner),
         },
-        certificate={
-            "episodes": episodes,
-            "worst": worst,
-            "ok": episodes > 0 and worst <= tolerance,
-            "exact": config["exact"],
-            "tolerance": tolerance,
-        },
-        status=status(job, steps=learner.updates * learner.frames, seconds=clock.seconds, finished=True),
+        certificate=RunCertificate(
+            episodes=episodes,
+            worst=worst if np.isfinite(worst) else None,
+            ok=episodes > 0 and worst <= tolerance,
+            exact=learner.exact,
+            tolerance=tolerance,
+        ),
+        status=status(job, state="done", steps=learner.updates * learner.frames, seconds=clock.seconds),
     )
     (store.folder(key) / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _optimal(learner: PPO) -> NDArray[np.int32]:
-    """Return the fewest steps on the layouts that ``evaluate`` plays, (layouts,)."""
+def _optimal(learner: PPO) -> NDArray[Any]:
+    """Return the fewest steps on the layouts that ``evaluate`` plays, (layouts,); NaN where nobody knows."""
+    if not isinstance(learner.env, DoorKey):
+        return np.full(LAYOUTS, np.nan)
     key = jax.random.fold_in(jax.random.key(HELD_OUT), 0)
-    states, _ = jax.vmap(learner.env.reset)(jax.random.split(key, LAYOUTS))
-    return optimal_steps(learner.env, states).astype(np.int32)  # type: ignore[arg-type]
+    states, _ = jax.vmap(learner.compiled_env.reset)(jax.random.split(key, LAYOUTS))
+    return optimal_steps(learner.env, states).astype(np.int32)
 
 
 def write_replay(path: Path, learner: PPO, params: Any) -> None:
@@ -130,5 +130,8 @@ def write_replay(path: Path, learner: PPO, params: Any) -> None:
         return
     from pbim.training.replay import play, write
 
-    pictures, _ = play(learner, params, episodes=1, most=REPLAYED)
+    try:
+        pictures, _ = play(learner, params, episodes=1, most=REPLAYED)
+    except InputError:  # nobody knows how to draw this environment
+        return
     write(path, pictures, frames_per_second=8)

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.agents import q_learning
-from pbim.agents.q_learning import QLearning, Run
+from pbim.agents.q_learning import QLearning, SeedState
+from pbim.config import canonical, key_of
 from pbim.envs import CliffWalk
 from pbim.errors import InputError
-from pbim.results import CHECKPOINT, Store, canonical, key_of
-from pbim.studies.job import Clock, Job, Progress, begun, status
-from pbim.studies.learners import learner_of, seed_key
-from pbim.studies.study import Config
+from pbim.results import CHECKPOINT, RunCertificate, Store
+from pbim.studies.job import Clock, Config, Job, Progress, begin, status
 from pbim.training import checkpoint
 from pbim.verification import Certificate
 
@@ -31,9 +30,9 @@ CHUNKS, SECONDS = 16, 1.0
 
 def train(job: Job, store: Store) -> Iterator[Progress]:
     """Yield every run's progress, piece by piece; a run is written as soon as its last episode ended."""
-    begun(job, store)
-    learner, lanes = learner_of(job.configs[0]), _Lanes(job, store)
-    assert isinstance(learner, QLearning)
+    begin(job, store)
+    learner: QLearning = job.learner
+    lanes = _Lanes(job, store)
     runs, before = lanes.start(learner)
     clock, chunks, open_lanes = Clock(job.save_every, before), CHUNKS, dict(lanes.configs)
     while open_lanes:
@@ -55,16 +54,16 @@ def train(job: Job, store: Store) -> Iterator[Progress]:
 
 
 @jax.jit
-def _lane(runs: Run, lane: int) -> Run:
+def _lane(runs: SeedState, lane: int) -> SeedState:
     """Return one lane's run."""
-    run: Run = jax.tree.map(lambda leaf: leaf[lane], runs)
+    run: SeedState = jax.tree.map(lambda leaf: leaf[lane], runs)
     return run
 
 
 @jax.jit
-def _replaced(runs: Run, lane: int, run: Run) -> Run:
+def _replaced(runs: SeedState, lane: int, run: SeedState) -> SeedState:
     """Return all lanes with one of them replaced."""
-    replaced: Run = jax.tree.map(lambda leaf, new: leaf.at[lane].set(new), runs, run)
+    replaced: SeedState = jax.tree.map(lambda leaf, new: leaf.at[lane].set(new), runs, run)
     return replaced
 
 
@@ -72,16 +71,16 @@ class _Lanes:
     """Which run learns in which lane, and its checkpoints."""
 
     def __init__(self, job: Job, store: Store) -> None:
-        self.store, self.width = store, job.configs[0]["lanes"]
+        self.store, self.width = store, int(job.learner.lanes)
         self.configs = {config["seed"] % self.width: config for config in job.configs}
 
     def path(self, config: Config) -> Path:
         return self.store.folder(key_of(config)) / CHECKPOINT
 
-    def start(self, learner: QLearning) -> tuple[Run, float]:
+    def start(self, learner: QLearning) -> tuple[SeedState, float]:
         """Return all lanes where they were last saved, else at the start, and the seconds spent on them so far."""
         idle = next(iter(self.configs.values()))
-        keys = jnp.stack([seed_key(self.configs.get(lane, idle)) for lane in range(self.width)])
+        keys = jnp.stack([jax.random.key(self.configs.get(lane, idle)["seed"]) for lane in range(self.width)])
         runs, seconds = q_learning.start(learner, keys), 0.0
         wanted = jnp.asarray([lane in self.configs for lane in range(self.width)])
         runs = runs._replace(episode=jnp.where(wanted, runs.episode, learner.episodes))
@@ -95,7 +94,7 @@ class _Lanes:
                     self.path(config).unlink()
         return runs, seconds
 
-    def save(self, config: Config, run: Run, seconds: float) -> None:
+    def save(self, config: Config, run: SeedState, seconds: float) -> None:
         """Write one lane's checkpoint."""
         checkpoint.save(self.path(config), run, config=canonical(config), about={"seconds": seconds})
 
@@ -105,7 +104,7 @@ def _next(chunks: int, seconds: float) -> int:
     return max(1, min(4 * chunks, round(chunks * SECONDS / max(seconds, 1e-3))))
 
 
-def _progress(learner: QLearning, config: Config, runs: Run, lane: int, files: tuple[str, ...]) -> Progress:
+def _progress(learner: QLearning, config: Config, runs: SeedState, lane: int, files: tuple[str, ...]) -> Progress:
     episode, steps = int(np.asarray(runs.episode)[lane]), int(np.asarray(runs.steps)[lane])
     late = slice(max(0, episode - 100), max(1, episode))
     returns, lengths = np.asarray(runs.returns)[lane, late], np.asarray(runs.lengths)[lane, late]
@@ -114,7 +113,7 @@ def _progress(learner: QLearning, config: Config, runs: Run, lane: int, files: t
     return Progress(key_of(config), episode, learner.episodes, steps, figures, files, over)
 
 
-def _finish(job: Job, store: Store, learner: QLearning, config: Config, run: Run, seconds: float) -> None:
+def _finish(job: Job, store: Store, learner: QLearning, config: Config, run: SeedState, seconds: float) -> None:
     lengths = np.asarray(run.lengths)
     report = Certificate(gamma=learner.gamma).report(run.certificate)
     key = key_of(config)
@@ -128,14 +127,14 @@ def _finish(job: Job, store: Store, learner: QLearning, config: Config, run: Run
             "terminated": np.asarray(run.goals),
         },
         arrays={"q": np.asarray(run.q), "visits": np.asarray(run.visits), "path": greedy_path(learner.env, run.q)},
-        certificate={
-            "episodes": report.episodes,
-            "worst": report.worst,
-            "ok": report.ok,
-            "exact": config["exact"],
-            "tolerance": report.tolerance,
-        },
-        status=status(job, steps=int(run.steps), seconds=seconds / len(job.configs), finished=True),
+        certificate=RunCertificate(
+            episodes=report.episodes,
+            worst=report.worst if np.isfinite(report.worst) else None,
+            ok=report.ok,
+            exact=learner.exact,
+            tolerance=report.tolerance,
+        ),
+        status=status(job, state="done", steps=int(run.steps), seconds=seconds / len(job.configs)),
     )
     (store.folder(key) / CHECKPOINT).unlink(missing_ok=True)
 

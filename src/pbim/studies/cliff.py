@@ -1,58 +1,29 @@
 """Cliff walking with RND: the paper's small grid (section "Cliff Walking", appendix) and what its cells share.
 
-The paper gives 4000 episodes, gamma .99, epsilon 1 -> .1 by 4e-4 an episode, RND's learning rate 1e-6 and its factor
+The paper gives 4000 episodes, gamma .99, epsilon 1 -> .1 by 4e-4 per episode, RND's learning rate 1e-6 and its factor
 1000. It leaves open the Q learning rate (here .1), the step cap (50: below the long grid's 100, to which it was
 raised), RND's input (one-hot), size (64-64, 64 features) and optimiser (Adam): ``cliff-sensitivity`` varies them.
 """
 
-from typing import Any
+from dataclasses import replace
 
-from pbim.studies.study import Cell, Claim, Study
+from pbim.agents import QLearning
+from pbim.envs import CliffWalk
+from pbim.intrinsic import RND, one_hot
+from pbim.results import Claim, GridMap
+from pbim.shaping import PBIM, Raw
+from pbim.studies.study import Cell, Study
 
-LANES = 5
-"""Seeds a program learns side by side; part of the configuration, because it is part of the arithmetic."""
+ENV = CliffWalk(max_steps=50)
+BONUS = RND(encode=one_hot(48), hidden=(64, 64), features=64, learning_rate=1e-6, normalize=False)
+NONE = QLearning(env=ENV, episodes=4000, gamma=0.99, learning_rate=0.1, epsilon_decay=4e-4)
+RAW = replace(NONE, intrinsic=BONUS, intrinsic_scale=1000.0, shaping=Raw())
 
-RND = {
-    "kind": "rnd",
-    "encoding": "one-hot",
-    "hidden": [64, 64],
-    "features": 64,
-    "optimizer": "adam",
-    "learning_rate": 1e-6,
-    "scale": 1000.0,
-}
-
-BASE: dict[str, Any] = {
-    "lanes": LANES,
-    "env": {
-        "width": 12,
-        "height": 4,
-        "max_steps": 50,
-        "step_reward": -1.0,
-        "cliff_reward": -100.0,
-        "goal_reward": 100.0,
-        "slip": 0.0,
-    },
-    "episodes": 4000,
-    "gamma": 0.99,
-    "learning_rate": 0.1,
-    "epsilon_start": 1.0,
-    "epsilon_min": 0.1,
-    "epsilon_decay": 4e-4,
-    "initial_value": 0.0,
-    "truncation": "end",
-}
-
-NONE = {"intrinsic": None, "shaping": {"kind": "none"}}
-RAW = {"intrinsic": RND, "shaping": {"kind": "raw"}}
-PBIM = {"intrinsic": RND, "shaping": {"kind": "pbim", "centring": "running"}}
-NO_NORM = {"intrinsic": RND, "shaping": {"kind": "pbim", "centring": "none"}}
-
-SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
+SCHEMES: dict[str, tuple[str, QLearning]] = {
     "none": ("No IM", NONE),
     "rnd": ("RND", RAW),
-    "pbim": ("PBIM", PBIM),
-    "pbim-no-norm": ("PBIM, no norm", NO_NORM),
+    "pbim": ("PBIM", replace(RAW, shaping=PBIM(gamma=0.99))),
+    "pbim-no-norm": ("PBIM, no norm", replace(RAW, shaping=PBIM(gamma=0.99, normalize=False))),
 }
 
 RETURN_MARGIN = 10.0
@@ -61,31 +32,18 @@ LENGTH_MARGIN = 1.0
 LENGTH_REASON = "one step, of the 13 of the shortest path"
 
 
-def cell(scheme: str, base: dict[str, Any] = BASE) -> Cell:
-    """Return the cell of one scheme with its usual name."""
-    label, parts = SCHEMES[scheme]
-    return Cell(
-        name=scheme,
-        label=label,
-        scheme=scheme,
-        config={**base, **parts},
-        params={"scheme": scheme},
-        exact=parts["shaping"]["kind"] != "raw",
+def grid(env: CliffWalk) -> GridMap:
+    """Return the grid for policy maps."""
+    start, goal = env.width * (env.height - 1), env.width * env.height - 1
+    return GridMap(
+        width=env.width,
+        height=env.height,
+        start=start,
+        goal=goal,
+        cliff=tuple(range(start + 1, goal)),
+        actions=("up", "right", "down", "left"),
+        shortest=env.width + 1,
     )
-
-
-def grid(width: int, height: int = 4) -> dict[str, Any]:
-    """Return the grid for policy maps; states are row-major."""
-    start, goal = width * (height - 1), width * height - 1
-    return {
-        "width": width,
-        "height": height,
-        "start": start,
-        "goal": goal,
-        "cliff": list(range(start + 1, goal)),
-        "actions": ["up", "right", "down", "left"],
-        "shortest": width + 1,
-    }
 
 
 def _worse(scheme: str, words: str) -> Claim:
@@ -160,8 +118,10 @@ CLIFF = Study(
     name="cliff",
     title="Cliff walking with RND",
     summary="The paper's 4x12 grid: does PBIM keep the task that RND spoils?",
-    learner="q_learning",
-    cells=tuple(map(cell, SCHEMES)),
+    cells=tuple(
+        Cell(name=scheme, label=label, learner=learner, params={"scheme": scheme})
+        for scheme, (label, learner) in SCHEMES.items()
+    ),
     seeds=10,
     claims=(
         EQUAL,
@@ -173,5 +133,5 @@ CLIFF = Study(
         _shortest("pbim"),
         _shortest("none"),
     ),
-    grid=grid(12),
+    grid=grid(ENV),
 )

@@ -1,66 +1,58 @@
 """Our own study: which exact conversion of RND works on the paper's two cliff walks, and with which input?"""
 
-from typing import Any
+from dataclasses import replace
+from typing import Literal
 
-from pbim.studies.cliff import BASE, NONE, PBIM, RAW, RETURN_MARGIN, RETURN_REASON, RND
-from pbim.studies.cliff_long import LONG
-from pbim.studies.study import Cell, Claim, Study
+from pbim.agents import QLearning
+from pbim.results import Claim, Group
+from pbim.shaping import GRM, Geometric
+from pbim.studies import cliff
+from pbim.studies.cliff import RAW, RETURN_MARGIN, RETURN_REASON
+from pbim.studies.cliff_long import lengthened
+from pbim.studies.cliff_sensitivity import ENCODINGS, with_bonus
+from pbim.studies.study import Cell, Study
 
 RATES, DELAYS = (0.02, 0.1, 1.0), (8, 32)
-_CENTRED = {"centring": "running"}
 
-SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
-    "none": ("No IM", NONE),
-    "rnd": ("RND", RAW),
-    "pbim": ("PBIM", PBIM),
+SCHEMES: dict[str, tuple[str, QLearning]] = {
+    **{name: cliff.SCHEMES[name] for name in ("none", "rnd", "pbim")},
     **{
-        f"geometric-{rate}": (
-            f"Geometric, {rate}",
-            {"intrinsic": RND, "shaping": {"kind": "geometric", "rate": rate, **_CENTRED}},
-        )
+        f"geometric-{rate}": (f"Geometric, {rate}", replace(RAW, shaping=Geometric(gamma=0.99, rate=rate)))
         for rate in RATES
     },
-    **{
-        f"grm-{delay}": (
-            f"GRM, delay {delay}",
-            {"intrinsic": RND, "shaping": {"kind": "grm", "delay": delay, **_CENTRED}},
-        )
-        for delay in DELAYS
-    },
+    **{f"grm-{d}": (f"GRM, delay {d}", replace(RAW, shaping=GRM(gamma=0.99, delay=d))) for d in DELAYS},
 }
-GROUPS: dict[str, tuple[str, dict[str, Any], str, int | None]] = {
-    "one-hot": ("4x12, one-hot input", BASE, "one-hot", None),
-    "coordinates": ("4x12, (x, y) input", BASE, "coordinates", None),
-    "long": ("4x50, one-hot input", LONG, "one-hot", 10),
-}
+GROUPS = {"one-hot": "4x12, one-hot input", "coordinates": "4x12, (x, y) input", "long": "4x50, one-hot input"}
 _SOURCE = "pbim's own question, from prototypes of two to four seeds"
 
 
 def _cell(scheme: str, group: str) -> Cell:
-    label, parts = SCHEMES[scheme]
-    _, base, encoding, seeds = GROUPS[group]
-    intrinsic = parts["intrinsic"] and {**parts["intrinsic"], "encoding": encoding}
+    label, learner = SCHEMES[scheme]
+    encoding = "coordinates" if group == "coordinates" else "one-hot"
+    if group == "long":
+        learner = lengthened(learner)
+    elif learner.intrinsic is not None:
+        learner = with_bonus(learner, encode=ENCODINGS[encoding])
     return Cell(
         name=f"{scheme}-{group}",
         label=label,
         scheme=scheme,
         group=group,
-        config={**base, **parts, "intrinsic": intrinsic},
+        learner=learner,
         params={"scheme": scheme, "encoding": encoding},
-        exact=scheme != "rnd",
-        seeds=seeds,
+        seeds=10 if group == "long" else None,
     )
 
 
-def _against(scheme: str, group: str, other: str, kind: str) -> Claim:
+def _against(scheme: str, group: str, other: str, kind: Literal["greater", "less"]) -> Claim:
     words = {"greater": "a higher", "less": "a lower"}[kind]
     statistic = "late_return" if group == "long" else "final_return"
     return Claim(
         id=f"cliff-conversions-{scheme}-{kind}-{other}-{group}",
-        statement=f"{SCHEMES[scheme][0]} ends with {words} return than {SCHEMES[other][0]}: {GROUPS[group][0]}",
+        statement=f"{SCHEMES[scheme][0]} ends with {words} return than {SCHEMES[other][0]}: {GROUPS[group]}",
         source=_SOURCE,
         paper=None,
-        kind=kind,  # type: ignore[arg-type]
+        kind=kind,
         cell=f"{scheme}-{group}",
         other=f"{other}-{group}",
         statistic=statistic,
@@ -73,7 +65,6 @@ CLIFF_CONVERSIONS = Study(
     name="cliff-conversions",
     title="Cliff walking: which conversion of RND?",
     summary="No bonus, RND, PBIM, Geometric and GRM on both grids, with one-hot and with (x, y) input.",
-    learner="q_learning",
     cells=tuple(_cell(scheme, group) for group in GROUPS for scheme in SCHEMES),
     seeds=30,
     claims=(
@@ -83,5 +74,5 @@ CLIFF_CONVERSIONS = Study(
         _against("geometric-1.0", "long", "none", "greater"),
         _against("geometric-1.0", "long", "pbim", "greater"),
     ),
-    groups=tuple((name, words[0]) for name, words in GROUPS.items()),
+    groups=tuple(Group(name=name, label=label) for name, label in GROUPS.items()),
 )

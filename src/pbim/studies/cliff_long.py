@@ -2,10 +2,22 @@
 
 from dataclasses import replace
 
-from pbim.studies.cliff import BASE, RETURN_MARGIN, RETURN_REASON, SCHEMES, cell, grid
-from pbim.studies.study import LATE, Claim, Study
+from pbim.agents import QLearning
+from pbim.envs import CliffWalk
+from pbim.intrinsic import one_hot
+from pbim.results import Claim
+from pbim.studies.cliff import BONUS, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
+from pbim.studies.study import LATE, Cell, Study
 
-LONG = {**BASE, "env": {**BASE["env"], "width": 50, "max_steps": 100}, "episodes": 10_000, "epsilon_decay": 5e-4}
+ENV = CliffWalk(width=50, max_steps=100)
+
+
+def lengthened(learner: QLearning) -> QLearning:
+    """Return a learner of the short grid on the long one."""
+    bonus = learner.intrinsic and replace(BONUS, encode=one_hot(200))
+    return replace(learner, env=ENV, intrinsic=bonus, episodes=10_000, epsilon_decay=5e-4)
+
+
 _WHERE = "Section 4.3 and Figure 5"
 
 
@@ -38,8 +50,10 @@ CLIFF_LONG = Study(
     name="cliff-long",
     title="Longer cliff walking with RND",
     summary="The paper's 4x50 grid, where the goal is hard to find: does PBIM speed learning up?",
-    learner="q_learning",
-    cells=tuple(cell(scheme, LONG) for scheme in ("none", "rnd", "pbim")),
+    cells=tuple(
+        Cell(name=name, label=SCHEMES[name][0], learner=lengthened(SCHEMES[name][1]), params={"scheme": name})
+        for name in ("none", "rnd", "pbim")
+    ),
     seeds=10,
     claims=(
         _ABOVE,
@@ -89,5 +103,5 @@ CLIFF_LONG = Study(
             reason="the goal has one column above it",
         ),
     ),
-    grid=grid(50),
+    grid=grid(ENV),
 )

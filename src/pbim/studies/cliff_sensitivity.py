@@ -1,75 +1,89 @@
 """What the paper leaves open about its cliff walk, varied: does the conclusion PBIM = no bonus depend on it?"""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from pbim.studies.cliff import BASE, NONE, PBIM, RAW, RETURN_MARGIN, RETURN_REASON, RND, grid
-from pbim.studies.study import Cell, Claim, Study
+import optax  # type: ignore[import-untyped]
+
+from pbim.agents import QLearning
+from pbim.intrinsic import coordinates, one_hot
+from pbim.results import Claim, Group, HeatPlan
+from pbim.shaping import ExponentialMean, PreviousRollout
+from pbim.studies.cliff import BONUS, ENV, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
+from pbim.studies.study import Cell, Study
 
 RATES = (0.05, 0.1, 0.2, 0.5)
 CAPS = (25, 50, 100)
-ENCODINGS = ("one-hot", "coordinates")
-SIZES = {"32": [32], "64-64": [64, 64], "128-128": [128, 128]}
-OPTIMIZERS = ("adam", "sgd")
-CENTRINGS = {"running": "mean of the run so far", "moving": "moving average", "previous": "mean of the block before"}
-_SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {"none": ("No IM", NONE), "rnd": ("RND", RAW), "pbim": ("PBIM", PBIM)}
+ENCODINGS: dict[str, Callable[[Any], Any]] = {"one-hot": one_hot(48), "coordinates": coordinates(12)}
+SIZES: dict[str, tuple[int, ...]] = {"32": (32,), "64-64": (64, 64), "128-128": (128, 128)}
+OPTIMIZERS = {"adam": optax.adam, "sgd": optax.sgd}
+BLOCK = 128
+"""Steps of F-bar's block: a rollout of PPO, and as many steps of Q-learning."""
+CENTRINGS: dict[str, tuple[str, Any]] = {
+    "running": ("mean of the run so far", True),
+    "moving": ("moving average", ExponentialMean(rate=0.01)),
+    "previous": ("mean of the block before", PreviousRollout(steps=BLOCK)),
+}
 
 
 def _learner_cells() -> list[Cell]:
     return [
         Cell(
             name=f"{scheme}-rate{rate}-cap{cap}",
-            label=f"{label}, rate {rate}, cap {cap}",
+            label=f"{SCHEMES[scheme][0]}, rate {rate}, cap {cap}",
             scheme=scheme,
             group="learner",
-            config={**BASE, **parts, "learning_rate": rate, "env": {**BASE["env"], "max_steps": cap}},
+            learner=replace(SCHEMES[scheme][1], learning_rate=rate, env=replace(ENV, max_steps=cap)),
             params={"scheme": scheme, "learning_rate": rate, "max_steps": cap},
-            exact=scheme != "rnd",
         )
-        for scheme, (label, parts) in _SCHEMES.items()
+        for scheme in ("none", "rnd", "pbim")
         for rate in RATES
         for cap in CAPS
     ]
+
+
+def with_bonus(learner: QLearning, **changes: Any) -> QLearning:
+    """Return a learner whose RND has other settings."""
+    return replace(learner, intrinsic=replace(BONUS, **changes))
 
 
 def _network_cells() -> list[Cell]:
     return [
         Cell(
             name=f"{scheme}-{encoding}-{size}-{optimizer}",
-            label=f"{label}, {encoding}, {size}, {optimizer}",
+            label=f"{SCHEMES[scheme][0]}, {encoding}, {size}, {optimizer}",
             scheme=scheme,
             group="network",
-            config={**BASE, **parts, "intrinsic": {**RND, **_network(encoding, size, optimizer)}},
+            learner=with_bonus(
+                SCHEMES[scheme][1],
+                encode=ENCODINGS[encoding],
+                hidden=SIZES[size],
+                optimizer=OPTIMIZERS[optimizer],
+            ),
             params={"scheme": scheme, "encoding": encoding, "size": size, "optimizer": optimizer},
-            exact=scheme != "rnd",
         )
-        for scheme, (label, parts) in _SCHEMES.items()
-        if scheme != "none"
+        for scheme in ("rnd", "pbim")
         for encoding in ENCODINGS
         for size in SIZES
         for optimizer in OPTIMIZERS
     ]
 
 
-def _network(encoding: str, size: str, optimizer: str) -> dict[str, Any]:
-    return {"encoding": encoding, "hidden": SIZES[size], "optimizer": optimizer}
-
-
 def _centring_cells() -> list[Cell]:
+    pbim = SCHEMES["pbim"][1]
     return [
         Cell(
-            name=f"pbim-{centring}-{encoding}",
+            name=f"pbim-{name}-{encoding}",
             label=f"PBIM, {words}, {encoding}",
             scheme="pbim",
             group="centring",
-            config={
-                **BASE,
-                **PBIM,
-                "intrinsic": {**RND, "encoding": encoding},
-                "shaping": {"kind": "pbim", "centring": centring},
-            },
-            params={"scheme": "pbim", "centring": centring, "encoding": encoding},
+            learner=with_bonus(
+                replace(pbim, shaping=replace(pbim.shaping, normalize=centring)), encode=ENCODINGS[encoding]
+            ),
+            params={"scheme": "pbim", "centring": name, "encoding": encoding},
         )
-        for centring, words in CENTRINGS.items()
+        for name, (words, centring) in CENTRINGS.items()
         for encoding in ENCODINGS
     ]
 
@@ -95,8 +109,8 @@ def _control(cell: Cell) -> str:
     return f"none-rate{rate}-cap{cap}"
 
 
-def _heat(title: str, x: str, y: str, cells: list[Cell]) -> dict[str, Any]:
-    return {"title": title, "x": x, "y": y, "statistic": "final_return", "cells": [cell.name for cell in cells]}
+def _heat(title: str, x: str, y: str, cells: list[Cell]) -> HeatPlan:
+    return HeatPlan(title=title, x=x, y=y, statistic="final_return", cells=tuple(cell.name for cell in cells))
 
 
 _LEARNER, _NETWORK, _CENTRING = _learner_cells(), _network_cells(), _centring_cells()
@@ -106,16 +120,15 @@ CLIFF_SENSITIVITY = Study(
     name="cliff-sensitivity",
     title="Cliff walking: what the paper leaves open",
     summary="Q learning rate, step cap, RND's input, size and optimiser, the readings of F-bar.",
-    learner="q_learning",
     cells=tuple(_CELLS),
     seeds=10,
     claims=tuple(_claim(cell, _control(cell)) for cell in _CELLS if cell.scheme == "pbim"),
     groups=(
-        ("learner", "Q learning rate and step cap"),
-        ("network", "RND's network"),
-        ("centring", "Reading of F-bar"),
+        Group(name="learner", label="Q learning rate and step cap"),
+        Group(name="network", label="RND's network"),
+        Group(name="centring", label="Reading of F-bar"),
     ),
-    grid=grid(12),
+    grid=grid(ENV),
     heat=(
         *(
             _heat(

@@ -93,7 +93,7 @@ class Display:
         self.say(f"[{self.finished}/{self.total}] {text}; {self.left()}")
 
     def __rich__(self) -> Any:
-        """Return the live picture: the study's bar, one bar a run at work, a row a cell."""
+        """Return the live picture: the study's bar, one bar per run at work, one row per cell."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -124,7 +124,7 @@ class Display:
         return table
 
     def verdicts(self, rows: Sequence[Any]) -> None:
-        """Print a line a claim: its verdict, ours and the paper's figure; then how many there are of each."""
+        """Print one line per claim: its verdict, ours and the paper's figure; then how many there are of each."""
         from rich.table import Table
 
         if not rows:

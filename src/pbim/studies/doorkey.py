@@ -8,49 +8,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from pbim.studies.study import LATE, Cell, Claim, Study
+from pbim.agents import PPO
+from pbim.envs import DoorKey
+from pbim.intrinsic import EpisodicCount
+from pbim.results import Claim, Group, PaperRow, PaperTable
+from pbim.shaping import PBIM, NoBonus, Raw, Shaping
+from pbim.studies.study import LATE, Cell, Study, large_repayments
 
-BASE: dict[str, Any] = {
-    "env": {"size": 8, "reward": "paper", "max_steps": 640},
-    "total_frames": 10_000_000,
-    "num_envs": 16,
-    "num_steps": 128,
-    "epochs": 4,
-    "minibatch_size": 256,
-    "recurrence": 4,
-    "refresh_memories": True,
-    "learning_rate": 1e-3,
-    "learning_rate_schedule": "constant",
-    "adam_epsilon": 1e-8,
-    "max_gradient_norm": 0.5,
-    "gae_lambda": 0.95,
-    "clip": 0.2,
-    "clip_values": True,
-    "entropy_coefficient": 0.01,
-    "value_coefficient": 0.5,
-    "normalize_advantages": False,
-    "critics": "joint",
-    "memory": "lstm",
-    "hidden_size": 64,
-    "head_size": 64,
-    "init_scheme": "torch-ac",
-    "intrinsic_gamma": None,
-    "intrinsic_scale": 1.0,
-    "reward_scale": 1.0,
-    "truncation": "end",
-    "settle_truncated": True,
-    "settlement": "episode",
-    "bonus_learns": "rollout",
-}
+BASE = PPO(env=DoorKey(size=8, reward="paper", max_steps=640), total_frames=10_000_000)
+"""Every other number is PPO's default, which is torch-ac's."""
 
 SETTINGS: dict[str, tuple[float, float]] = {"005-99": (0.005, 0.99), "02-995": (0.02, 0.995), "025-995": (0.025, 0.995)}
-GROUPS = tuple((name, f"alpha {alpha}, gamma {gamma}") for name, (alpha, gamma) in SETTINGS.items())
+GROUPS = tuple(Group(name=name, label=f"alpha {alpha}, gamma {gamma}") for name, (alpha, gamma) in SETTINGS.items())
 
-SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
-    "pbim": ("PBIM", {"kind": "pbim", "centring": "running"}),
-    "im": ("IM, no PBIM", {"kind": "raw"}),
-    "pbim-no-norm": ("PBIM, no norm", {"kind": "pbim", "centring": "none"}),
-    "none": ("No IM", {"kind": "none"}),
+GAMMA = 0.995
+Schemes = Mapping[str, tuple[str, Shaping[Any]]]
+"""Schemes by name: what they are called, and their conversion, which ``cell`` gives the setting's gamma."""
+
+SCHEMES: dict[str, tuple[str, Shaping[Any]]] = {
+    "pbim": ("PBIM", PBIM(gamma=GAMMA)),
+    "im": ("IM, no PBIM", Raw()),
+    "pbim-no-norm": ("PBIM, no norm", PBIM(gamma=GAMMA, normalize=False)),
+    "none": ("No IM", NoBonus()),
 }
 
 TABLE: dict[str, dict[str, tuple[float | None, float, float]]] = {
@@ -76,24 +55,33 @@ TABLE: dict[str, dict[str, tuple[float | None, float, float]]] = {
 """The paper's Table 1: time to convergence in frames (None: did not), mean length and its standard deviation."""
 
 STEP = "one step of an episode"
-Schemes = Mapping[str, tuple[str, dict[str, Any]]]
-"""Schemes by name: what they are called, and the data of their conversion."""
 
 
-def cell(scheme: str, label: str, shaping: dict[str, Any], group: str, **changes: Any) -> Cell:
-    """Return a cell at one of the paper's settings; without a bonus alpha changes nothing, so such runs are shared."""
+def cell(
+    scheme: str,
+    label: str,
+    shaping: Shaping[Any],
+    group: str,
+    *,
+    seeds: int | None = None,
+    params: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> Cell:
+    """Return a cell at one of the paper's settings; ``changes`` are of the learner.
+
+    Without a bonus alpha changes nothing, so such runs are shared.
+    """
     alpha, gamma = SETTINGS[group]
-    intrinsic = None if shaping["kind"] == "none" else {"kind": "count", "alpha": alpha}
-    exact, seeds = changes.pop("exact", shaping["kind"] != "raw"), changes.pop("seeds", None)
-    params = {"scheme": scheme, "alpha": alpha, "gamma": gamma, **changes.pop("params", {})}
+    bonus = None if isinstance(shaping, NoBonus) else EpisodicCount(alpha=alpha, key="count_key")
+    with large_repayments():
+        learner = replace(BASE, gamma=gamma, intrinsic=bonus, shaping=shaping.with_gamma(gamma), **changes)
     return Cell(
         name=f"{scheme}-{group}",
         label=label,
         scheme=scheme,
         group=group,
-        config={**BASE, "gamma": gamma, "intrinsic": intrinsic, "shaping": shaping, **changes},
-        params=params,
-        exact=exact,
+        learner=learner,
+        params={"scheme": scheme, "alpha": alpha, "gamma": gamma, **(params or {})},
         seeds=seeds,
     )
 
@@ -241,19 +229,16 @@ DOORKEY = Study(
     name="doorkey",
     title="DoorKey-8x8 with a count bonus",
     summary="The paper's table: four reward schemes at three settings of alpha and gamma.",
-    learner="ppo",
-    cells=tuple(
-        cell(scheme, label, shaping, group) for group in SETTINGS for scheme, (label, shaping) in SCHEMES.items()
-    ),
+    cells=tuple(cell(scheme, *parts, group) for group in SETTINGS for scheme, parts in SCHEMES.items()),
     seeds=4,
     claims=_CLAIMS,
     groups=GROUPS,
-    paper={
-        "caption": "Table 1 of the paper: frames to convergence T, mean steps per episode after it, standard deviation",
-        "rows": [
-            {"cell": f"{scheme}-{group}", "T": time, "mean": mean, "std": deviation}
+    paper=PaperTable(
+        caption="Table 1 of the paper: frames to convergence T, mean steps per episode after it, standard deviation",
+        rows=tuple(
+            PaperRow(cell=f"{scheme}-{group}", T=time, mean=mean, std=deviation)
             for group, rows in TABLE.items()
             for scheme, (time, mean, deviation) in rows.items()
-        ],
-    },
+        ),
+    ),
 )

@@ -7,35 +7,37 @@ tasks on which nothing was tuned: ``held-out`` and ``doorkey-16``.
 
 from typing import Any
 
-from pbim.studies.doorkey import GROUPS, SETTINGS, cell, shorter, solves
+from pbim.shaping import GRM, Bounded, Geometric, Ledger, Mixture, Shaping
+from pbim.studies.doorkey import GAMMA, GROUPS, SETTINGS, cell, shorter, solves
 from pbim.studies.doorkey_conversions import CONVERSIONS, FRAMES, MAIN
 from pbim.studies.study import Study
 
 _SOURCE = "pbim's own question"
 
 
-def bounded(limit: float, rate: float = 0.0, centring: str = "running") -> dict[str, Any]:
-    """Return the data of a Bounded conversion."""
-    return {"kind": "bounded", "limit": limit, "rate": rate, "centring": centring}
-
-
-def _half_each(*names: str) -> dict[str, Any]:
-    return {"kind": "mixture", "weights": [0.5, 0.5], "members": [CONVERSIONS[name][1] for name in names]}
+def _half_each(one: Ledger, other: Ledger) -> Mixture:
+    return Mixture(members=(one, other), weights=(0.5, 0.5))
 
 
 KNOWN = ("geometric-0.02", "grm-32")
-CENTRED: dict[str, tuple[str, dict[str, Any]]] = {
-    "bounded-0.1": ("Bounded, 0.1", bounded(0.1)),
-    "bounded-0.3": ("Bounded, 0.3", bounded(0.3)),
-    "bounded-1": ("Bounded, 1", bounded(1.0)),
-    "bounded-0.3-0.02": ("Bounded, 0.3, rate 0.02", bounded(0.3, 0.02)),
-    "mixture-geometric": ("Half Geometric 0.01, half 0.1", _half_each("geometric-0.01", "geometric-0.1")),
-    "mixture-grm": ("Half GRM 32, half Geometric 0.02", _half_each("grm-32", "geometric-0.02")),
+CENTRED: dict[str, tuple[str, Shaping[Any]]] = {
+    "bounded-0.1": ("Bounded, 0.1", Bounded(gamma=GAMMA, limit=0.1)),
+    "bounded-0.3": ("Bounded, 0.3", Bounded(gamma=GAMMA, limit=0.3)),
+    "bounded-1": ("Bounded, 1", Bounded(gamma=GAMMA, limit=1.0)),
+    "bounded-0.3-0.02": ("Bounded, 0.3, rate 0.02", Bounded(gamma=GAMMA, limit=0.3, rate=0.02)),
+    "mixture-geometric": (
+        "Half Geometric 0.01, half 0.1",
+        _half_each(Geometric(gamma=GAMMA, rate=0.01), Geometric(gamma=GAMMA, rate=0.1)),
+    ),
+    "mixture-grm": (
+        "Half GRM 32, half Geometric 0.02",
+        _half_each(GRM(gamma=GAMMA, delay=32), Geometric(gamma=GAMMA, rate=0.02)),
+    ),
 }
-PLAIN: dict[str, tuple[str, dict[str, Any]]] = {
-    f"{name}-no-norm": (f"{label}, no norm", {**shaping, "centring": "none"})
-    for name, (label, shaping) in {**{name: CONVERSIONS[name] for name in KNOWN}, **CENTRED}.items()
-    if name in (*KNOWN, "bounded-0.3")
+PLAIN: dict[str, tuple[str, Shaping[Any]]] = {
+    "geometric-0.02-no-norm": ("Geometric, 0.02, no norm", Geometric(gamma=GAMMA, rate=0.02, normalize=False)),
+    "grm-32-no-norm": ("GRM, delay 32, no norm", GRM(gamma=GAMMA, delay=32, normalize=False)),
+    "bounded-0.3-no-norm": ("Bounded, 0.3, no norm", Bounded(gamma=GAMMA, limit=0.3, normalize=False)),
 }
 CANDIDATES = {**{name: CONVERSIONS[name] for name in KNOWN}, **CENTRED, **PLAIN}
 
@@ -44,7 +46,6 @@ DOORKEY_DEFAULT = Study(
     name="doorkey-default",
     title="DoorKey-8x8: which conversion by default?",
     summary=f"Bounded ledgers, mixtures, with and without centring, at (alpha, gamma) = {SETTINGS[MAIN]}.",
-    learner="ppo",
     cells=tuple(cell(scheme, *parts, MAIN, total_frames=FRAMES) for scheme, parts in CANDIDATES.items()),
     seeds=5,
     claims=(
@@ -52,5 +53,5 @@ DOORKEY_DEFAULT = Study(
         *(shorter("default", CANDIDATES, scheme, "geometric-0.02", MAIN, _SOURCE) for scheme in CENTRED),
         *(shorter("default", CANDIDATES, scheme.removesuffix("-no-norm"), scheme, MAIN, _SOURCE) for scheme in PLAIN),
     ),
-    groups=tuple(group for group in GROUPS if group[0] == MAIN),
+    groups=tuple(group for group in GROUPS if group.name == MAIN),
 )

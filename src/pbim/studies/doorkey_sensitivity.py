@@ -6,25 +6,28 @@ that lies in the current rollout.
 
 from typing import Any
 
-from pbim.studies.doorkey import SETTINGS, cell
-from pbim.studies.study import Claim, Study
+from pbim.results import Claim, Group, HeatPlan
+from pbim.shaping import PBIM
+from pbim.studies.cliff_sensitivity import CENTRINGS
+from pbim.studies.doorkey import GAMMA, SETTINGS, cell
+from pbim.studies.study import Study
 
 FRAMES = 2_000_000
-_RUNNING = {"kind": "pbim", "centring": "running"}
+_RUNNING = PBIM(gamma=GAMMA)
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "as-printed": ("Eq. 34 as printed", {}),
-    "moving": ("F-bar: moving average", {"shaping": {"kind": "pbim", "centring": "moving"}}),
-    "previous": ("F-bar: mean of the rollout before", {"shaping": {"kind": "pbim", "centring": "previous"}}),
-    "recurrence-1": ("recurrence 1", {"recurrence": 1}),
-    "recurrence-8": ("recurrence 8", {"recurrence": 8}),
-    "recurrence-16": ("recurrence 16", {"recurrence": 16}),
-    "values-unclipped": ("values not clipped", {"clip_values": False}),
-    "advantages-normalised": ("advantages normalised", {"normalize_advantages": True}),
-    "reward-scale-0.1": ("all rewards x 0.1", {"reward_scale": 0.1}),
-    "unsettled": ("truncated episodes not settled (not exact)", {"settle_truncated": False, "exact": False}),
-    "bootstrap": ("bootstrap at truncation", {"truncation": "bootstrap"}),
-    "rollout": ("settled within the rollout (not exact)", {"settlement": "rollout", "exact": False}),
+VARIANTS: dict[str, tuple[str, PBIM, dict[str, Any]]] = {
+    "as-printed": ("Eq. 34 as printed", _RUNNING, {}),
+    "moving": ("F-bar: moving average", PBIM(gamma=GAMMA, normalize=CENTRINGS["moving"][1]), {}),
+    "previous": ("F-bar: mean of the rollout before", PBIM(gamma=GAMMA, normalize=CENTRINGS["previous"][1]), {}),
+    "recurrence-1": ("recurrence 1", _RUNNING, {"recurrence": 1}),
+    "recurrence-8": ("recurrence 8", _RUNNING, {"recurrence": 8}),
+    "recurrence-16": ("recurrence 16", _RUNNING, {"recurrence": 16}),
+    "values-unclipped": ("values not clipped", _RUNNING, {"clip_values": False}),
+    "advantages-normalised": ("advantages normalised", _RUNNING, {"normalize_advantages": True}),
+    "reward-scale-0.1": ("all rewards x 0.1", _RUNNING, {"reward_scale": 0.1}),
+    "unsettled": ("truncated episodes not settled (not exact)", _RUNNING, {"settlement": "termination"}),
+    "bootstrap": ("bootstrap at truncation, ledger left open", _RUNNING, {"truncation": "bootstrap"}),
+    "rollout": ("settled within the rollout (not exact)", _RUNNING, {"settlement": "rollout"}),
 }
 PLACES = ("005-99", "025-995")
 
@@ -46,29 +49,33 @@ DOORKEY_SENSITIVITY = Study(
     name="doorkey-sensitivity",
     title="DoorKey-8x8: what the paper leaves open",
     summary="PBIM under the readings of F-bar, recurrence, values, scale, and what is settled when and where.",
-    learner="ppo",
     cells=tuple(
         cell(
             variant,
             f"PBIM, {label}",
-            group=group,
-            **{"shaping": _RUNNING, "total_frames": FRAMES, "params": {"variant": variant}, **changes},
+            shaping,
+            group,
+            total_frames=FRAMES,
+            params={"variant": variant},
+            **changes,
         )
         for group in PLACES
-        for variant, (label, changes) in VARIANTS.items()
+        for variant, (label, shaping, changes) in VARIANTS.items()
     ),
     seeds=4,
     claims=tuple(_claim(variant, group) for group in PLACES for variant in VARIANTS),
     groups=tuple(
-        (name, f"alpha {alpha}, gamma {gamma}") for name, (alpha, gamma) in SETTINGS.items() if name in PLACES
+        Group(name=name, label=f"alpha {alpha}, gamma {gamma}")
+        for name, (alpha, gamma) in SETTINGS.items()
+        if name in PLACES
     ),
     heat=(
-        {
-            "title": "PBIM: final length",
-            "x": "alpha",
-            "y": "variant",
-            "statistic": "final_length",
-            "cells": [f"{variant}-{group}" for group in PLACES for variant in VARIANTS],
-        },
+        HeatPlan(
+            title="PBIM: final length",
+            x="alpha",
+            y="variant",
+            statistic="final_length",
+            cells=tuple(f"{variant}-{group}" for group in PLACES for variant in VARIANTS),
+        ),
     ),
 )

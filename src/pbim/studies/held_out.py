@@ -12,47 +12,41 @@ of the tasks). Sizes of the bonus, from the rewards: a first visit in an episode
 beta the largest reward, 1. Q-learning: learning rate .1, epsilon .1 throughout, values from 0.
 """
 
+from dataclasses import replace
 from typing import Any
 
+from pbim.agents import QLearning
+from pbim.envs import RiverSwim, ToyText
+from pbim.intrinsic import EpisodicCount, LifetimeCount
+from pbim.results import Claim, Group
+from pbim.results.records import ClaimKind
+from pbim.shaping import NoBonus, Raw, Shaping
 from pbim.studies.doorkey_conversions import CONVERSIONS
 from pbim.studies.doorkey_default import CENTRED
-from pbim.studies.study import Cell, Claim, Study
+from pbim.studies.study import Cell, Study
 
-BASE: dict[str, Any] = {
-    "lanes": 5,
-    "episodes": 500,
-    "gamma": 0.99,
-    "learning_rate": 0.1,
-    "epsilon_start": 0.1,
-    "epsilon_min": 0.1,
-    "epsilon_decay": 0.0,
-    "initial_value": 0.0,
-}
 LONG = 10_000
-_COUNT = {"kind": "count", "alpha": 1.0, "scale": 1.0}
-TASKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "cliff": (
-        "CliffWalking, up to 10,000 steps",
-        {"env": {"name": "CliffWalking-v1", "max_steps": LONG}, "intrinsic": _COUNT, "truncation": "end"},
-    ),
-    "taxi": (
-        "Taxi, up to 10,000 steps",
-        {"env": {"name": "Taxi-v4", "max_steps": LONG}, "intrinsic": _COUNT, "truncation": "end"},
-    ),
+_CLIFF = QLearning(
+    env=ToyText(id="CliffWalking-v1", max_steps=LONG),
+    intrinsic=EpisodicCount(alpha=1.0),
+    episodes=500,
+    gamma=0.99,
+    learning_rate=0.1,
+    epsilon_start=0.1,
+    epsilon_decay=0.0,
+)
+TASKS: dict[str, tuple[str, QLearning]] = {
+    "cliff": ("CliffWalking, up to 10,000 steps", _CLIFF),
+    "taxi": ("Taxi, up to 10,000 steps", replace(_CLIFF, env=ToyText(id="Taxi-v4", max_steps=LONG))),
     "river": (
         "RiverSwim, endless",
-        {
-            "env": {"name": "RiverSwim", "max_steps": 500},
-            "intrinsic": {"kind": "lifetime-count", "alpha": 1.0, "scale": 1.0},
-            "truncation": "continue",
-        },
+        replace(_CLIFF, env=RiverSwim(max_steps=500), intrinsic=LifetimeCount(beta=1.0), truncation="continue"),
     ),
 }
-ENDLESS = ("river",)
 REPAYING = ("geometric-0.02", "geometric-0.1", "grm-32", "bounded-0.3", "bounded-1")
-SCHEMES = {
-    "none": ("No bonus", {"kind": "none"}),
-    "raw": ("Raw bonus", {"kind": "raw"}),
+SCHEMES: dict[str, tuple[str, Shaping[Any]]] = {
+    "none": ("No bonus", NoBonus()),
+    "raw": ("Raw bonus", Raw()),
     **{name: {**CONVERSIONS, **CENTRED}[name] for name in ("pbim", *REPAYING)},
 }
 MARGINS = {
@@ -64,19 +58,18 @@ MARGINS = {
 
 def _cell(scheme: str, task: str) -> Cell:
     label, shaping = SCHEMES[scheme]
-    config = {**BASE, **TASKS[task][1], "shaping": shaping}
+    learner = replace(TASKS[task][1], shaping=shaping.with_gamma(0.99))
     return Cell(
         name=f"{scheme}-{task}",
         label=label,
         scheme=scheme,
         group=task,
-        config={**config, "intrinsic": None} if scheme == "none" else config,
+        learner=replace(learner, intrinsic=None) if scheme == "none" else learner,
         params={"scheme": scheme, "task": task},
-        exact=scheme != "raw" and not (scheme == "pbim" and task in ENDLESS),
     )
 
 
-def _claim(scheme: str, task: str, kind: Any, words: str, other: str = "none") -> Claim:
+def _claim(scheme: str, task: str, kind: ClaimKind, words: str, other: str = "none") -> Claim:
     margin, reason = MARGINS[task]
     return Claim(
         id=f"held-out-{scheme}-{kind}-{other}-{task}",
@@ -98,7 +91,6 @@ HELD_OUT = Study(
     name="held-out",
     title="Held-out tasks: long episodes and none at all",
     summary="CliffWalking and Taxi with up to 10,000 steps an episode, and RiverSwim, which never ends.",
-    learner="q_learning",
     cells=tuple(_cell(scheme, task) for task in TASKS for scheme in SCHEMES),
     seeds=10,
     claims=(
@@ -107,5 +99,5 @@ HELD_OUT = Study(
         *(_claim(scheme, "river", "greater", BETTER) for scheme in ("raw", *REPAYING)),
         _claim("pbim", "river", "equal", HARMLESS, other="raw"),
     ),
-    groups=tuple((task, label) for task, (label, _) in TASKS.items()),
+    groups=tuple(Group(name=task, label=label) for task, (label, _) in TASKS.items()),
 )

@@ -4,17 +4,24 @@ It writes into the results store in ``root``, and continues from the checkpoints
 been without the interruption, because programs, lanes and chunks are fixed by the configuration alone.
 """
 
+import json
 import platform
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pbim.results import Store, key_of
-from pbim.studies.study import Config, Study
+from pbim.config import JSON, canonical, decode, key_of
+from pbim.results import Status, Store
+from pbim.results.records import State
+from pbim.studies.study import Study, large_repayments
+
+Config = Mapping[str, JSON]
+"""A run's configuration, as ``pbim.config.run_document`` returns it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +42,16 @@ class Job:
     def keys(self) -> tuple[str, ...]:
         """The runs' keys."""
         return tuple(map(key_of, self.configs))
+
+    @property
+    def kind(self) -> str:
+        """The kind of learner."""
+        return str(self.configs[0]["learner"]["kind"])
+
+    @property
+    def learner(self) -> Any:
+        """The learner of all its runs, the same object for all seeds, so that JAX compiles it once."""
+        return _learner(canonical(self.configs[0]["learner"]))
 
     @property
     def name(self) -> str:
@@ -64,6 +81,12 @@ class Event(NamedTuple):
     error: str | None = None
 
 
+@lru_cache(maxsize=8)
+def _learner(text: str) -> Any:
+    with large_repayments():
+        return decode(json.loads(text))
+
+
 def jobs_of(
     study: Study, keys: set[str], *, command: str, commit: str | None = None, save_every: float = 5.0
 ) -> list[Job]:
@@ -74,8 +97,8 @@ def jobs_of(
         key = key_of(config)
         if key in keys and key not in taken:
             taken.add(key)
-            block = seed // config.get("lanes", 1)
-            blocks.setdefault((block, cell.name, config["intrinsic"] is None), []).append(config)
+            block = seed // getattr(cell.learner, "lanes", 1)
+            blocks.setdefault((block, cell.name, cell.learner.intrinsic is None), []).append(config)
     order = sorted(blocks, key=lambda place: (place[0], place[2], cells[place[1]]))
     return [
         Job(
@@ -84,7 +107,7 @@ def jobs_of(
             command=command,
             commit=commit,
             save_every=save_every,
-            replay=study.learner == "ppo" and place[0] == 0,
+            replay=place[0] == 0,
         )
         for place in order
     ]
@@ -92,34 +115,38 @@ def jobs_of(
 
 def run(job: Job, root: Path) -> Iterator[Progress]:
     """Train the job's runs in the store ``root``, and yield how far each is after every chunk of about a second."""
+    from pbim.agents import QLearning
     from pbim.training.compiled import keep_compiled
 
     keep_compiled()
-    if job.configs[0]["learner"] == "q_learning":
+    if isinstance(job.learner, QLearning):
         from pbim.studies._q_job import train
     else:
         from pbim.studies._ppo_job import train
     yield from train(job, Store(root))
 
 
-def begun(job: Job, store: Store) -> None:
+def begin(job: Job, store: Store) -> None:
     """Write configuration and status of every run; drop what a killed process was about to write."""
     for config in job.configs:
-        for part in store.begin(config, status(job, steps=0, seconds=0.0)).glob("*.part"):
+        for part in store.begin(config, status(job)).glob("*.part"):
             part.unlink()
 
 
-def status(job: Job, *, steps: int, seconds: float, error: str | None = None, finished: bool = False) -> dict[str, Any]:
-    """Return what a run's status says besides its state."""
-    return {
-        "error": error,
-        "steps": steps,
-        "seconds": round(seconds, 3),
-        "versions": versions(),
-        "commit": job.commit,
-        "command": job.command,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds") if finished else None,
-    }
+def status(
+    job: Job, *, state: State = "running", steps: int = 0, seconds: float = 0.0, error: str | None = None
+) -> Status:
+    """Return what a run's status says."""
+    return Status(
+        state=state,
+        error=error,
+        steps=steps,
+        seconds=round(seconds, 3),
+        versions=versions(),
+        commit=job.commit,
+        command=job.command,
+        finished=datetime.now(UTC).isoformat(timespec="seconds") if state == "done" else None,
+    )
 
 
 def versions() -> dict[str, str]:

@@ -15,11 +15,11 @@ from pbim.studies._worker import encode, progress_of
 from pbim.studies.job import Event, Job
 from pbim.training.compiled import ONE_THREAD
 
-MEMORY = {"q_learning": 500, "ppo": 1300}
+MEMORY = {"q-learning": 500, "ppo": 1300}
 """Megabytes that a job needs at most, measured while it compiles, with room to spare."""
 
 SILENCE = 600.0
-"""Seconds without a word after which a process is taken to hang and its job is begun again from its checkpoints."""
+"""Seconds without a word after which a process is taken to hang and its job starts again from its checkpoints."""
 
 _PATIENCE = 5.0
 
@@ -68,7 +68,7 @@ def free_megabytes() -> float:
 
 
 def _fits(job: Job) -> bool:
-    return free_megabytes() > MEMORY[job.configs[0]["learner"]]
+    return free_megabytes() > MEMORY.get(job.kind, 1300)
 
 
 class _Process:

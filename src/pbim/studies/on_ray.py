@@ -81,13 +81,13 @@ def _cpus() -> int:
 
 
 def _submit(job: Job, store: Store) -> Any:
-    """Start a job with the checkpoints the driver has of it; one process a job, one core, its memory reserved."""
+    """Start a job with the checkpoints the driver has of it; one process per job, one core, its memory reserved."""
     import ray
 
-    jobs_module.begun(job, store)
+    jobs_module.begin(job, store)
     saved = {key: store.folder(key) / CHECKPOINT for key in job.keys}
     files = {f"{key}/{CHECKPOINT}": path.read_bytes() for key, path in saved.items() if path.exists()}
-    memory = MEMORY[job.configs[0]["learner"]] * 1_000_000
+    memory = MEMORY.get(job.kind, 1300) * 1_000_000
     remote = ray.remote(num_cpus=1, memory=memory, max_retries=0, max_calls=1)(work)
     return remote.remote(encode(job), files)
 

@@ -6,8 +6,9 @@ from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from pbim.config import key_of
 from pbim.errors import InputError
-from pbim.results import CONFIG, STATUS, Run, Store, key_of, write_json
+from pbim.results import CONFIG, STATUS, Run, Store, write_json
 from pbim.studies.display import Display
 from pbim.studies.job import Event, Job, jobs_of, status
 from pbim.studies.study import Study
@@ -23,7 +24,7 @@ def reproduce(
     store = Store(out)
     commit = commit_of(Path(__file__))
     with alone(out):
-        store.write_study(study.document(command=command, version=version("pbim"), commit=commit))
+        store.write_plan(study.plan(command=command, version=version("pbim"), commit=commit))
         runs = unique(store.runs())
         for run in runs:
             if (trouble := store.mend(run)) is not None:
@@ -62,7 +63,7 @@ def note_failure(store: Store, job: Job, error: str) -> None:
         run = store.run(key_of(config))
         if run.state != "done":
             write_json(run.folder / CONFIG, config)
-            write_json(run.folder / STATUS, {**status(job, steps=0, seconds=0.0, error=error), "state": "failed"})
+            write_json(run.folder / STATUS, status(job, state="failed", error=error))
 
 
 def unique(runs: list[Run]) -> list[Run]:

@@ -1,134 +1,150 @@
-"""What a study is: cells (configurations without a seed), how many seeds, and the claims it decides. Data only."""
+"""What a study is: cells (learners without a seed), how many seeds, and the claims it decides."""
 
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Protocol
 
-from pbim.errors import InputError, choose
-from pbim.results import key_of
+from pbim.config import JSON, key_of, kind_of, run_document
+from pbim.errors import InputError, RepaymentWarning, choose
+from pbim.metric import Metric
+from pbim.results import Claim, Column, GridMap, Group, HeatPlan, PaperTable, Plan, PlannedCell, PlannedRun
+from pbim.shaping import Shaping
 
-Config = Mapping[str, Any]
-Learner = Literal["q_learning", "ppo"]
 LATE = "claim added after runs had been seen"
+SEEDS = 3
+"""Seeds of smoke size."""
+
+SMOKE: dict[str, dict[str, int]] = {"q-learning": {"episodes": 60}, "ppo": {"total_frames": 8192}}
+"""What smoke size changes, by kind of learner: enough to see every step of the way, too little to decide anything."""
+
+
+class Learner(Protocol):
+    """What a study needs of a learner: ``PPO``, ``QLearning``, or anybody's frozen dataclass like them."""
+
+    @property
+    def env(self) -> Any:
+        """The environment."""
+
+    @property
+    def intrinsic(self) -> Any:
+        """The bonus; None without one."""
+
+    @property
+    def shaping(self) -> Shaping[Any]:
+        """The conversion."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the shaping reward promises to cancel over every episode."""
+
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The columns of a run's rows."""
+
+    @property
+    def axis(self) -> str:
+        """The column that curves are drawn over."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One configuration: ``config`` is everything but the seed, ``params`` what varies, for tables and heat maps.
+    """One configuration of a study.
 
-    ``exact`` says whether the conversion promises to cancel over every episode. ``seeds`` is the number of its runs
-    where that is not the study's.
+    Attributes:
+        name: Unique in the study.
+        learner: The configuration, everything but the seed.
+        label: What tables and legends call it; the conversion's own label if left out.
+        scheme: What cells of several groups have in common; the name if left out.
+        group: The group that it is shown in.
+        params: What varies, for tables and heat maps.
+        seeds: The number of its runs where that is not the study's.
+
     """
 
     name: str
-    label: str
-    config: Config
-    scheme: str
+    learner: Any
+    label: str = ""
+    scheme: str = ""
     group: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
-    exact: bool = True
     seeds: int | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.learner.shaping.label)
+        object.__setattr__(self, "scheme", self.scheme or self.name)
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A statement with the test that decides it, fixed before anything ran (else ``source`` says LATE).
+    def document(self, seed: int) -> dict[str, JSON]:
+        """Return the whole configuration of a run: what its key is the hash of."""
+        return run_document(self.learner, seed)
 
-    Decided by ``pbim.report`` alone.
-
-    ``kind`` names the decision rule: less, greater and equal compare ``cell`` with ``other``, estimate compares with
-    the paper's ``value``, reaches, never and share count seeds. ``margin`` is the smallest effect that matters, and
-    ``reason`` says why that one. ``paper`` is what the paper says, None for a claim of our own.
-    """
-
-    id: str
-    statement: str
-    source: str
-    paper: str | None
-    kind: Literal["less", "greater", "equal", "estimate", "reaches", "never", "share"]
-    cell: str
-    statistic: str
-    other: str | None = None
-    value: float | None = None
-    margin: float | None = None
-    reason: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """Return the claim as stored, with its decision rule in words."""
-        names = (
-            "id",
-            "statement",
-            "source",
-            "paper",
-            "kind",
-            "cell",
-            "other",
-            "statistic",
-            "value",
-            "margin",
-            "reason",
+    def planned(self, seeds: int) -> PlannedCell:
+        """Return the cell as a plan holds it."""
+        return PlannedCell(
+            name=self.name,
+            label=self.label,
+            scheme=self.scheme,
+            group=self.group,
+            params=dict(self.params),
+            exact=self.learner.exact,
+            runs=tuple(PlannedRun(seed=seed, key=key_of(self.document(seed))) for seed in range(seeds)),
         )
-        return {**{name: getattr(self, name) for name in names}, "rule": self.rule}
-
-    @property
-    def rule(self) -> str:
-        """The decision rule as one sentence."""
-        rule = RULES[self.kind].format(margin=_plain(self.margin), value=_plain(self.value))
-        if self.paper is None:
-            rule = rule.replace("Reproduced if", "Supported if").replace("not reproduced if", "not supported if")
-        return f"{rule} (margin: {self.reason})." if self.reason else f"{rule}."
-
-
-_TEST = "Reproduced if Welch's test over seeds, Holm-corrected, has p < .05 and the mean is"
-_SHARE = "Reproduced if the 95% Wilson interval of the share of seeds"
-
-RULES = {
-    "less": f"{_TEST} lower; not reproduced if it is significantly higher or the 95% interval of the difference "
-    "excludes a reduction of {margin}; else undecided",
-    "greater": f"{_TEST} higher; not reproduced if it is significantly lower or the 95% interval of the difference "
-    "excludes an increase of {margin}; else undecided",
-    "equal": "Reproduced if the 95% interval of the difference of means lies within {margin}; not reproduced if it "
-    "lies wholly outside; else undecided",
-    "estimate": "Reproduced if our mean over seeds is within {margin} of the paper's {value} or our 95% interval "
-    "contains it; not reproduced if the interval lies wholly outside; else undecided",
-    "reaches": f"{_SHARE} that reach it lies above one half; not reproduced if below; else undecided",
-    "never": f"{_SHARE} that reach it lies below one half; not reproduced if above; else undecided",
-    "share": f"{_SHARE} with the value {{value}} lies above one half; not reproduced if below; else undecided",
-}
-"""The decision rules of ``pbim.report`` in words, by kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A set of runs and what they are to decide; the rest says what a report shows of them."""
+    """A set of runs and what they are to decide; the rest says what a report shows of them.
+
+    Attributes:
+        name: Its name on the command line.
+        title: Its name in words.
+        summary: What it asks, in one sentence.
+        cells: What is run; all cells have the same kind of learner.
+        seeds: Runs per cell.
+        claims: What is decided.
+        groups: Cells that are shown together.
+        grid: A grid world to draw policies on.
+        paper: The paper's table, to be shown beside ours.
+        heat: Maps of a statistic over two parameters.
+        quick: Whether it has smoke size, which decides nothing.
+
+    """
 
     name: str
     title: str
     summary: str
-    learner: Learner
     cells: tuple[Cell, ...]
     seeds: int
     claims: tuple[Claim, ...]
-    groups: tuple[tuple[str, str], ...] = (("", ""),)
-    grid: Mapping[str, Any] | None = None
-    paper: Mapping[str, Any] | None = None
-    heat: tuple[Mapping[str, Any], ...] = ()
+    groups: tuple[Group, ...] = (Group(name="", label=""),)
+    grid: GridMap | None = None
+    paper: PaperTable | None = None
+    heat: tuple[HeatPlan, ...] = ()
     quick: bool = False
 
     def __post_init__(self) -> None:
         names = [cell.name for cell in self.cells]
-        assert len(set(names)) == len(names), "cell names are unique"
-        assert len({claim.id for claim in self.claims}) == len(self.claims), "claim ids are unique"
+        kinds = sorted({kind_of(cell.learner) for cell in self.cells})
+        if len(set(names)) < len(names) or len({claim.id for claim in self.claims}) < len(self.claims):
+            raise InputError(f"cells and claims of {self.name} must have different names, received one twice: rename")
+        if len(kinds) != 1:
+            raise InputError(f"cells of {self.name} must have one kind of learner, received {kinds}: make two studies")
+
+    @property
+    def learner(self) -> str:
+        """The kind of learner of all cells."""
+        return kind_of(self.cells[0].learner)
 
     def cell(self, name: str) -> Cell:
         """Return the cell of that name."""
         return next(cell for cell in self.cells if cell.name == name)
 
-    def runs(self) -> Iterator[tuple[Cell, int, dict[str, Any]]]:
+    def runs(self) -> Iterator[tuple[Cell, int, dict[str, JSON]]]:
         """Yield every run as (cell, seed, configuration); equal configurations of several cells are the same run."""
         for cell in self.cells:
             for seed in range(self.seeds_of(cell)):
-                yield cell, seed, config_of(self, cell, seed)
+                yield cell, seed, cell.document(seed)
 
     def seeds_of(self, cell: Cell) -> int:
         """Return how many runs a cell has."""
@@ -137,10 +153,15 @@ class Study:
     def sized(
         self, *, seeds: int | None = None, only: tuple[str, ...] = (), frames: int | None = None, quick: bool = False
     ) -> "Study":
-        """Return this study with other seeds, fewer schemes or cells, other frames, or at smoke size."""
+        """Return this study with other seeds, fewer schemes or cells, other frames, or at smoke size.
+
+        Raises:
+            InputError: If a number is too small, a name is unknown, or ``frames`` is given to a study of episodes.
+
+        """
         cells = self._chosen(only) if only else self.cells
         if seeds is None and quick:
-            seeds = min(QUICK_SEEDS, self.seeds)
+            seeds = min(SEEDS, self.seeds)
         if seeds is None:
             seeds = self.seeds
         elif seeds < 1:
@@ -148,23 +169,24 @@ class Study:
         else:
             cells = tuple(replace(cell, seeds=None) for cell in cells)
         if quick:
-            cells = tuple(replace(cell, config={**cell.config, **QUICK[self.learner]}) for cell in cells)
+            cells = _with(cells, **SMOKE.get(self.learner, {}))
         if frames is not None:
-            if self.learner != "ppo":
+            if not hasattr(cells[0].learner, "total_frames"):
                 raise InputError(f"frames is for the DoorKey studies, {self.name} counts episodes: leave it out")
             if frames < 1:
                 raise InputError(f"frames must be at least 1, received {frames}: leave it out for the full length")
-            cells = tuple(replace(cell, config={**cell.config, "total_frames": frames}) for cell in cells)
+            cells = _with(cells, total_frames=frames)
         kept = {cell.name for cell in cells}
+        rows = () if self.paper is None else tuple(row for row in self.paper.rows if row.cell in kept)
         return replace(
             self,
             cells=cells,
             seeds=seeds,
             quick=quick,
             claims=tuple(claim for claim in self.claims if {claim.cell, claim.other or claim.cell} <= kept),
-            groups=tuple(group for group in self.groups if group[0] in {cell.group for cell in cells}),
-            heat=tuple(heat for heat in self.heat if set(heat["cells"]) <= kept),
-            paper=self.paper and {**self.paper, "rows": [row for row in self.paper["rows"] if row["cell"] in kept]},
+            groups=tuple(group for group in self.groups if group.name in {cell.group for cell in cells}),
+            heat=tuple(heat for heat in self.heat if set(heat.cells) <= kept),
+            paper=self.paper and replace(self.paper, rows=rows),
         )
 
     def _chosen(self, only: tuple[str, ...]) -> tuple[Cell, ...]:
@@ -172,62 +194,42 @@ class Study:
         wanted = {choose("only", name, known) for name in only}
         return tuple(cell for cell in self.cells if {cell.scheme, cell.name} & wanted)
 
-    def document(self, *, command: str, version: str, commit: str | None) -> dict[str, Any]:
-        """Return the plan as ``study.json`` holds it."""
-        q_learning = self.learner == "q_learning"
-        reward, axis = ("return", "episode") if q_learning else ("extrinsic_return", "frames")
-        return {
-            "study": self.name,
-            "title": self.title,
-            "summary": self.summary,
-            "quick": self.quick,
-            "command": command,
-            "version": version,
-            "commit": commit,
-            "learner": self.learner,
-            "cells": [self._cell_document(cell) for cell in self.cells],
-            "groups": [{"name": name, "label": label} for name, label in self.groups],
-            "curves": [
-                {"metric": "length", "label": "Episode length", "better": "lower"},
-                {"metric": reward, "label": "Extrinsic return", "better": "higher"},
-            ][:: -1 if q_learning else 1]
-            + ([] if q_learning else ENDS),
-            "x": {"metric": axis, "label": axis.capitalize()},
-            "grid": self.grid,
-            "paper": self.paper,
-            "heat": list(self.heat),
-            "claims": [claim.document() for claim in self.claims],
-        }
-
-    def _cell_document(self, cell: Cell) -> dict[str, Any]:
-        return {
-            "name": cell.name,
-            "label": cell.label,
-            "group": cell.group,
-            "scheme": cell.scheme,
-            "params": dict(cell.params),
-            "exact": cell.exact,
-            "runs": [{"seed": seed, "key": key_of(config_of(self, cell, seed))} for seed in range(self.seeds_of(cell))],
-        }
+    def plan(self, *, command: str, version: str, commit: str | None) -> Plan:
+        """Return the study as ``study.json`` holds it."""
+        learner: Learner = self.cells[0].learner
+        metrics = learner.metrics
+        return Plan(
+            study=self.name,
+            title=self.title,
+            summary=self.summary,
+            learner=self.learner,
+            cells=tuple(cell.planned(self.seeds_of(cell)) for cell in self.cells),
+            claims=self.claims,
+            curves=tuple(_column(name, metric) for name, metric in metrics.items() if metric.curve),
+            x=_column(learner.axis, metrics[learner.axis]),
+            groups=self.groups,
+            grid=self.grid,
+            paper=self.paper,
+            heat=self.heat,
+            quick=self.quick,
+            command=command,
+            version=version,
+            commit=commit,
+        )
 
 
-ENDS = [
-    {"metric": "goal_length", "label": "Length of the episodes that reach the goal"},
-    {"metric": "settled_goal", "label": "F' at the last step before the goal"},
-    {"metric": "settled_truncated", "label": "F' at the last step before truncation"},
-    {"metric": "end_error", "label": "Critic's error at the last step"},
-]
-"""What a conversion does to the last step of an episode, of which PPO's rows hold the mean."""
-
-QUICK_SEEDS = 3
-QUICK: dict[str, dict[str, Any]] = {"q_learning": {"episodes": 60}, "ppo": {"total_frames": 8192}}
-"""What smoke size changes: enough to see every step of the way, too little to decide anything."""
+@contextmanager
+def large_repayments() -> Iterator[None]:
+    """Make learners without a warning about the size of their repayment: it is the subject of a study."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepaymentWarning)
+        yield
 
 
-def config_of(study: Study, cell: Cell, seed: int) -> dict[str, Any]:
-    """Return the whole configuration of a run: what its key is the hash of."""
-    return {"schema": 1, "learner": study.learner, "exact": cell.exact, **cell.config, "seed": seed}
+def _with(cells: tuple[Cell, ...], **changes: Any) -> tuple[Cell, ...]:
+    with large_repayments():
+        return tuple(replace(cell, learner=replace(cell.learner, **changes)) for cell in cells)
 
 
-def _plain(number: float | None) -> str:
-    return "" if number is None else f"{number:,.4g}"
+def _column(name: str, metric: Metric) -> Column:
+    return Column(metric=name, label=metric.label, unit=metric.unit, better=metric.better)

@@ -1,7 +1,5 @@
 """A conformance suite for intrinsic rewards."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim.errors import InputError
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic
 from pbim.testing.errors import ConformanceError
 
@@ -31,12 +30,21 @@ def random_transitions(
     """Return steps of ``num_envs`` environments that wander between ``distinct`` observations of a Gymnasium space.
 
     Episodes end at random, by termination or truncation; the next step then starts from another observation.
-    ``info`` maps the batched next observation to the step's info.
+
+    Args:
+        observation_space: Where the observations are drawn from.
+        action_space: Where the actions are drawn from.
+        num_envs: How many environments run side by side.
+        steps: How many steps to return.
+        distinct: How many observations there are; few, so that they repeat.
+        seed: What decides all draws.
+        info: Maps the batched next observation to the step's info; None leaves it empty.
 
     >>> from gymnasium.spaces import Discrete
     >>> steps = random_transitions(Discrete(9), Discrete(4), num_envs=2, steps=5)
     >>> len(steps), steps[0].next_obs.shape
     (5, (2,))
+
     """
     observation_space, action_space = copy.deepcopy(observation_space), copy.deepcopy(action_space)
     observation_space.seed(seed)
@@ -59,19 +67,30 @@ def check_intrinsic(
 ) -> None:
     """Raise ``ConformanceError``, one sentence, at the first law of intrinsic rewards that the bonus breaks.
 
-    ``make_bonus`` returns a fresh bonus with the same seed each time; ``transitions`` are at least 6 consecutive steps
-    (``random_transitions`` makes some). The laws, by name: *shape*, *dtype*, *finite*, *determinism*,
+    The laws, by name: *shape*, *dtype*, *finite*, *determinism*,
     *reward-learns* (``reward`` must not), *inputs-edited*, *causality* (Assumption 1: the bonus of step t does not
     depend on later steps; skipped with ``causal=False``), *save-load* (if the bonus saves) and *episode-reset* (if
-    ``episodic``, by default what the bonus declares: the memory of an environment, and of no other, ends with its
-    episode).
+    ``episodic``: the memory of an environment, and of no other, ends with its episode).
+
+    Args:
+        make_bonus: Returns a fresh bonus, with the same seed each time.
+        transitions: At least 6 consecutive steps; ``random_transitions`` makes some.
+        episodic: Whether the bonus has a memory of the episode; None asks the bonus.
+        causal: False for a bonus that is known to look ahead.
+
+    Raises:
+        ConformanceError: At the first law that does not hold.
+        InputError: If there are fewer than 6 transitions.
 
     >>> from gymnasium.spaces import Discrete
     >>> from pbim.intrinsic import EpisodicCount
     >>> check_intrinsic(EpisodicCount, random_transitions(Discrete(9), Discrete(4)))
+
     """
     if len(transitions) < 6:
-        raise ValueError(f"check_intrinsic: transitions must hold at least 6 steps, got {len(transitions)}.")
+        raise InputError(
+            f"check_intrinsic: transitions must hold at least 6 steps, received {len(transitions)}: pass more"
+        )
     bonus = _fresh(make_bonus)
     if causal and not getattr(bonus, "causal", True):
         raise ConformanceError(
@@ -92,12 +111,18 @@ def check_intrinsic(
 def check_causal(rollout_bonus: Rollout, transitions: Sequence[Transition]) -> None:
     """Raise ``ConformanceError`` if the bonus of a step changes when only later steps do (Assumption 1).
 
-    ``rollout_bonus`` maps a list of T transitions to an array (T, num_envs): the form of bonuses that are computed for
-    a whole rollout, such as nearest-neighbour distances within it.
+    Args:
+        rollout_bonus: Maps a list of T transitions to an array (T, num_envs): the form of bonuses that are computed
+            for a whole rollout, such as nearest-neighbour distances within it.
+        transitions: Consecutive steps.
+
+    Raises:
+        ConformanceError: If Assumption 1 does not hold.
 
     >>> from gymnasium.spaces import Discrete
     >>> steps = random_transitions(Discrete(9), Discrete(4))
     >>> check_causal(lambda steps: [step.next_obs * 1.0 for step in steps], steps)
+
     """
     whole = np.array(rollout_bonus(transitions), dtype=np.float64)
     for known in (1, len(transitions) // 2, len(transitions) - 1):
@@ -120,9 +145,9 @@ def _check_values(make_bonus: Make, transitions: Sequence[Transition]) -> None:
         paid = np.asarray(bonus.reward(step))
         shape = (len(step.terminated),)
         if paid.shape != shape:
-            raise ConformanceError("shape", f"reward must have shape {shape}, one per environment, got {paid.shape}")
+            raise ConformanceError("shape", f"reward must have shape {shape}, received {paid.shape}")
         if paid.dtype.kind != "f":
-            raise ConformanceError("dtype", f"reward must be floating point, got {paid.dtype}; return floats")
+            raise ConformanceError("dtype", f"reward must be floating point, received {paid.dtype}: return floats")
         if not np.isfinite(paid).all():
             raise ConformanceError("finite", f"reward of step {index} holds NaN or infinity: {paid.tolist()}")
         bonus.update(step)
@@ -139,7 +164,7 @@ def _check_reward_only_computes(make_bonus: Make, transitions: Sequence[Transiti
         bonus.reward(transitions[index - 1])
         if not np.array_equal(first, bonus.reward(step)):
             raise ConformanceError(
-                "reward-learns", f"reward of step {index} changes when it is asked again; learn in update only"
+                "reward-learns", f"reward of step {index} changes when it is computed again; learn in update only"
             )
         if not _equal(before, _state(bonus)):
             raise ConformanceError(
@@ -171,7 +196,7 @@ def _check_save_load(make_bonus: Make, transitions: Sequence[Transition]) -> Non
         if not isinstance(value, np.ndarray) or value.dtype == object:
             raise ConformanceError(
                 "save-load",
-                f"state_dict()[{name!r}] must be a NumPy array that needs no pickle, got {type(value).__name__}",
+                f"state_dict()[{name!r}] must be a NumPy array that needs no pickle, received {type(value).__name__}",
             )
     restored.load_state_dict(copy.deepcopy(saved))  # type: ignore[attr-defined]
     if not _equal(saved, _state(restored)):

@@ -30,7 +30,7 @@ KINDS = ("discrete", "box", "multidiscrete", "dict", "tuple")
 
 
 class ScriptedEnv(Env[Any, Any]):
-    """Tell the episodes of ``story`` one after the other, from number ``first`` on; observations say where it is.
+    """Play the episodes of ``story`` one after the other, from number ``first`` on; observations say where it is.
 
     The observation is the code 10 * episode + step in a space of the given ``kind``; ``info["at"]`` is the same code,
     of the step for ``step`` and of the start for ``reset``. The extrinsic reward is the action taken.

@@ -1,120 +1,151 @@
-"""Checkpoints: one file with every array of a run and a JSON header; atomic, versioned, without pickle.
+"""Checkpoints: one safetensors file with every array of a run; written whole or not at all, and never pickle.
 
-The layout is that of safetensors: eight bytes of header length, the header, the arrays. Random keys are stored as their
-bits, so a run continues bit for bit.
+The file's metadata says what it is: format, version, configuration, a few words about the run and the fingerprint of
+its arrays. Random keys are stored as their bits, so a run continues bit for bit.
 """
 
 import hashlib
 import json
 import os
-import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
 
 from pbim._files import replacing
+from pbim.config import JSON, strict
 from pbim.errors import InputError
 
-VERSION = 1
+VERSION = 2
+"""2: safetensors. 1 was a format of our own."""
+
+T = TypeVar("T")
 _FORMAT = "pbim-checkpoint"
-_LONGEST_HEADER = 1 << 24
 
 
-def save(path: str | os.PathLike[str], state: Any, *, config: str, about: dict[str, Any] | None = None) -> None:
-    """Write the pytree ``state`` to ``path``, whole or not at all; ``config`` says which run it is of."""
-    arrays = {name: _stored(leaf) for name, leaf in _leaves(state)}
-    entries, offset = {}, 0
-    for name, array in arrays.items():
-        entries[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "offset": offset}
-        offset += array.nbytes
-    header = {
+def save(path: str | os.PathLike[str], state: Any, *, config: str, about: dict[str, JSON] | None = None) -> None:
+    """Write a pytree of arrays to a file, whole or not at all.
+
+    Args:
+        path: The file; what was there is replaced.
+        state: Arrays and random keys in tuples, NamedTuples and mappings.
+        config: Which run it is of; :func:`load` asks for the same text.
+        about: Anything else to know of it, as JSON.
+
+    """
+    metadata = {
         "format": _FORMAT,
-        "version": VERSION,
+        "version": str(VERSION),
         "config": config,
-        "about": about or {},
-        "bytes": offset,
+        "about": json.dumps(strict(about or {}), allow_nan=False),
         "sha256": digest(state),
-        "arrays": entries,
     }
-    _write(Path(path), json.dumps(header).encode(), [array.tobytes() for array in arrays.values()])
+    content = to_bytes({name: _bits(leaf) for name, leaf in _leaves(state)}, metadata)
+    with replacing(Path(path)) as file:
+        file.write(content)
 
 
-def load(path: str | os.PathLike[str], like: Any, *, config: str) -> Any:
-    """Read a state of the form of ``like`` (arrays or shapes) written by a run of the same ``config``."""
-    header, body = _read(Path(path))
-    if header["config"] != config:
-        differing = _difference(header["config"], config)
-        raise InputError(
-            f"the checkpoint {os.fspath(path)!r} is of another configuration ({differing}): "
-            "resume with the settings it was started with, or start a run elsewhere"
-        )
-    leaves = []
-    for name, leaf in _leaves(like):
-        entry = header["arrays"].get(name)
-        shape = np.shape(_stored_shape(leaf))
-        if entry is None or tuple(entry["shape"]) != shape:
-            found = "nothing" if entry is None else tuple(entry["shape"])
-            raise InputError(f"the checkpoint {os.fspath(path)!r} has {found} for {name}, not {shape}: use another")
-        dtype = np.dtype(entry["dtype"])
-        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-        array = np.frombuffer(body[entry["offset"] : entry["offset"] + size], dtype).reshape(shape)
-        leaves.append(_restored(array, leaf))
-    state = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    if digest(state) != header["sha256"]:
-        raise InputError(f"the checkpoint {os.fspath(path)!r} is damaged (its checksum differs): use an earlier one")
+def load(path: str | os.PathLike[str], like: T, *, config: str) -> T:
+    """Read the state that a run of the same configuration wrote.
+
+    Args:
+        path: The file.
+        like: Arrays, or shapes, of the form to read.
+        config: What ``save`` was told.
+
+    Raises:
+        InputError: If the file is missing, damaged, not ours, of another version or of another run.
+
+    """
+    path = Path(path)
+    with _opened(path) as (file, metadata):
+        if metadata["config"] != config:
+            differing = _difference(metadata["config"], config)
+            raise InputError(
+                f"the checkpoint {str(path)!r} is of another configuration ({differing}): "
+                "resume with the settings it was started with, or start a run elsewhere"
+            )
+        wanted, names = _leaves(like), set(file.keys())
+        surplus = sorted(names - {name for name, _ in wanted})
+        if surplus:
+            raise InputError(f"the checkpoint {str(path)!r} holds {surplus[0]}, which the run does not: use another")
+        leaves = [_restore(_read(path, file, names, name, leaf), leaf) for name, leaf in wanted]
+    state: T = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    if digest(state) != metadata["sha256"]:
+        raise InputError(f"the checkpoint {str(path)!r} is damaged (its checksum differs): use an earlier one")
     return state
 
 
-def about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the header of a checkpoint, without its arrays."""
-    header, _ = _read(Path(path))
-    return {name: value for name, value in header.items() if name != "arrays"}
+def about(path: str | os.PathLike[str]) -> dict[str, JSON]:
+    """Return what a checkpoint says of itself (format, version, config, about, sha256), without reading its arrays.
+
+    Raises:
+        InputError: If the file is missing, damaged, not ours or of another version.
+
+    """
+    with _opened(Path(path)) as (_, metadata):
+        return {**metadata, "version": int(metadata["version"]), "about": json.loads(metadata["about"])}
 
 
 def digest(state: Any) -> str:
     """Return a fingerprint of every array of a pytree; equal for bit-identical states only."""
     total = hashlib.sha256()
     for name, leaf in _leaves(state):
-        array = _stored(leaf)
+        array = _bits(leaf)
         total.update(f"{name} {array.dtype.str} {array.shape}".encode())
         total.update(array.tobytes())
     return total.hexdigest()
 
 
-def _write(path: Path, header: bytes, blocks: list[bytes]) -> None:
-    with replacing(path) as file:
-        file.write(struct.pack("<Q", len(header)))
-        file.write(header)
-        file.writelines(blocks)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
+    """Open a checkpoint of this version: safetensors checks that its header fits the file, and reads nothing else."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as raw:
+            start = raw.read(256)
+        file: Any = safe_open(path, framework="numpy")
     except OSError as error:
-        raise InputError(f"path must name a checkpoint, received {str(path)!r}: {error.strerror}") from None
-    try:
-        (length,) = struct.unpack("<Q", content[:8])
-        if length > min(_LONGEST_HEADER, len(content)):
-            raise ValueError("no header")
-        header = json.loads(content[8 : 8 + length])
-        if header["format"] != _FORMAT:
-            raise ValueError("not a checkpoint")
-    except (struct.error, ValueError, KeyError, TypeError, UnicodeDecodeError):
-        raise InputError(f"{str(path)!r} is not a pbim checkpoint, or its beginning is lost: use another") from None
-    if header["version"] != VERSION:
-        raise InputError(
-            f"{str(path)!r} has checkpoint version {header['version']}, this pbim reads {VERSION}: "
-            "use the pbim that wrote it"
-        )
-    body = content[8 + length :]
-    if len(body) != header["bytes"]:
-        raise InputError(
-            f"{str(path)!r} is truncated ({len(body)} of {header['bytes']} bytes of arrays): use an earlier checkpoint"
-        )
-    return header, body
+        raise InputError(f"path must name a checkpoint, received {str(path)!r}: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise InputError(_unreadable(path, start, error)) from None
+    with file:
+        metadata: dict[str, str] = file.metadata() or {}
+        if metadata.get("format") != _FORMAT or not {"version", "config", "about", "sha256"} <= metadata.keys():
+            raise InputError(f"{str(path)!r} is not a pbim checkpoint: use another file")
+        if metadata["version"] != str(VERSION):
+            raise InputError(_other_version(path, metadata["version"]))
+        yield file, metadata
+
+
+def _unreadable(path: Path, start: bytes, error: SafetensorError) -> str:
+    if _FORMAT.encode() in start and b'"version": 1,' in start:
+        return _other_version(path, "1")
+    if "IncompleteBuffer" in str(error) or "not fully covered" in str(error):
+        return f"the checkpoint {str(path)!r} is truncated ({error}): use an earlier one"
+    return f"{str(path)!r} is not a pbim checkpoint, or its beginning is lost ({error}): use another file"
+
+
+def _other_version(path: Path, version: str) -> str:
+    return f"{str(path)!r} has checkpoint version {version}, this pbim reads {VERSION}: use the pbim that wrote it"
+
+
+def _read(path: Path, file: Any, names: set[str], name: str, leaf: Any) -> NDArray[Any]:
+    wanted = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    found = "nothing"
+    if name in names:
+        array: NDArray[Any] = file.get_tensor(name)
+        if array.shape == wanted.shape and array.dtype == wanted.dtype:
+            return array
+        found = f"{array.dtype} {array.shape}"
+    raise InputError(
+        f"the checkpoint {str(path)!r} has {found} for {name}, not {wanted.dtype} {wanted.shape}: use another"
+    )
 
 
 def _leaves(state: Any) -> list[tuple[str, Any]]:
@@ -126,18 +157,15 @@ def _is_key(leaf: Any) -> bool:
     return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
 
-def _stored(leaf: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+def _bits(leaf: Any) -> NDArray[Any]:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
 
 
-def _stored_shape(leaf: Any) -> Any:
-    return jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
-
-
-def _restored(array: np.ndarray[Any, Any], leaf: Any) -> Any:
-    if _is_key(leaf):
-        return jax.random.wrap_key_data(jax.numpy.asarray(array))
-    return jax.numpy.asarray(array, dtype=leaf.dtype)
+def _restore(array: NDArray[Any], leaf: Any) -> Any:
+    """Return an array of the library of ``leaf``: NumPy's keep types that JAX does not have."""
+    if isinstance(leaf, np.ndarray):
+        return array
+    return jax.random.wrap_key_data(jax.numpy.asarray(array)) if _is_key(leaf) else jax.numpy.asarray(array)
 
 
 def _difference(saved: str, wanted: str) -> str:

@@ -1,7 +1,6 @@
 """Greedy evaluation on fixed layouts: the extrinsic reward alone decides."""
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from pbim._jit import jit
 from pbim.agents import _episodes
 from pbim.agents._networks import Network, Params
 from pbim.envs import Environment
@@ -40,9 +40,17 @@ class Evaluation(NamedTuple):
         }
 
 
-@partial(jax.jit, static_argnums=(0, 1), static_argnames=("episodes",))
+@jit(static_argnums=(0, 1), static_argnames=("episodes",))
 def evaluate(env: Environment[Any], network: Network, params: Params, *, episodes: int = 64) -> Evaluation:
-    """Play one greedy episode on each of ``episodes`` held-out layouts, the same ones at every call."""
+    """Play one greedy episode on each of ``episodes`` held-out layouts, the same ones at every call.
+
+    Args:
+        env: A compiled environment.
+        network: The actor-critic.
+        params: Its parameters.
+        episodes: How many layouts.
+
+    """
     key = jax.random.fold_in(jax.random.key(HELD_OUT), 0)
     state, obs = jax.vmap(env.reset)(jax.random.split(key, episodes))
     zero = jnp.zeros(episodes)

@@ -11,10 +11,9 @@ import numpy as np
 from pbim._files import replacing
 from pbim.agents._networks import Params
 from pbim.agents.ppo import PPO
+from pbim.envs.render import Picture, frame
 from pbim.errors import InputError
 from pbim.training.evaluate import HELD_OUT
-
-Picture = np.ndarray[Any, Any]
 
 
 def play(
@@ -22,18 +21,20 @@ def play(
 ) -> tuple[list[Picture], int]:
     """Return the pictures (height, width, 3) uint8 of greedy episodes on held-out layouts, and the number of steps.
 
-    ``most`` is how many steps of each episode are shown; all of them if left out.
-    """
-    from pbim.envs import CliffWalk, DoorKey, frame
+    Args:
+        config: The run.
+        params: Its trained parameters.
+        episodes: How many episodes to play.
+        seed: Which layouts.
+        most: How many steps of each episode are shown; all of them if left out.
 
-    env, network = config.env, config.network
-    if not hasattr(env, "reset"):
+    Raises:
+        InputError: If there is no picture of the environment.
+
+    """
+    if not hasattr(config.env, "reset"):
         return _play_on_host(config, params, episodes=episodes, seed=seed, most=most)
-    if not isinstance(env, CliffWalk | DoorKey):
-        raise InputError(
-            f"env must be CliffWalk, DoorKey or a Gymnasium id to be drawn, received {type(env).__name__}: "
-            "watch one of those"
-        )
+    env, network = config.compiled_env, config.network
 
     @jax.jit
     def step(state: Any, obs: Any, memory: Any, key: Any) -> Any:

@@ -1,44 +1,40 @@
-"""Small bonuses that teach, as folds over the history, and two that look into the future."""
+"""Small bonuses that teach: the library's own count, folds over the history, and two that look into the future."""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from pbim.intrinsic.episodic_count import EpisodicCount
 from pbim.verification._numbers import Number
 from pbim.verification.fold import Fold, History
 from pbim.verification.mdp import FiniteMDP
 
 Visits = tuple[int, ...]
-"""The states visited so far, sorted, each as often as it was visited."""
+"""The states visited so far, sorted."""
 
 
-def count(mdp: FiniteMDP, alpha: Number) -> Fold:
-    """Return alpha / n, with n the visits of the state arrived at in this episode, this one included (Eq. 41).
+def count(mdp: FiniteMDP, alpha: Number) -> EpisodicCount:
+    """Return the library's count bonus: alpha / n for the n-th arrival at a state in this episode (Eq. 41).
 
     >>> from fractions import Fraction
-    >>> count(None, Fraction(1))((0, 1, 0, 1, 0))  # the third visit of state 0
-    Fraction(1, 3)
+    >>> count(None, Fraction(1)).of_history((0, 1, 0, 1, 0))  # the second arrival at state 0, where it started
+    Fraction(1, 2)
     """
     del mdp
-
-    def step(seen: Visits, action: int, state: int) -> tuple[Visits, Number]:
-        del action
-        now = tuple(sorted((*seen, state)))
-        return now, alpha / now.count(state)
-
-    return Fold(start=lambda state: (state,), step=step, name="count")
+    return EpisodicCount(alpha=alpha)
 
 
 def novelty(mdp: FiniteMDP, alpha: Number) -> Fold:
-    """Return alpha the first time an episode sees a state."""
+    """Return alpha the first time an episode is in a state; the start is one it has been in."""
     del mdp
 
-    def step(seen: Visits, action: int, state: int) -> tuple[Visits, Number]:
+    def step(visited: Visits, action: int, state: int) -> tuple[Visits, Number]:
         del action
-        return (seen, 0 * alpha) if state in seen else (tuple(sorted((*seen, state))), alpha)
+        return (visited, 0 * alpha) if state in visited else (tuple(sorted((*visited, state))), alpha)
 
     return Fold(start=lambda state: (state,), step=step, name="novelty")
 
@@ -87,9 +83,9 @@ def _of_arrival(bonus: Callable[[int], Number], name: str) -> Fold:
 
 @dataclass(frozen=True)
 class HindsightCount:
-    """The count bonus computed after the episode: alpha / (visits of s_{t+1} in the *whole* episode).
+    """The count bonus computed after the episode: alpha / n, n the arrivals at s_{t+1} in the *whole* episode.
 
-    Later visits lower what was paid for earlier ones, so it breaks Assumption 1.
+    Later arrivals lower what was paid for earlier ones, so it breaks Assumption 1.
 
     >>> HindsightCount(1.0)((0, 1, 1, 0, 0, 1, 1), 0)  # state 1 comes again two steps later
     0.5
@@ -101,7 +97,13 @@ class HindsightCount:
 
     def __call__(self, episode: History, step: int) -> Number:
         """Return the bonus of ``step``."""
-        return self.alpha / episode[::2].count(episode[2 * step + 2])
+        paid: Number = self.count.bonus(episode[2::2].count(episode[2 * step + 2]))
+        return paid
+
+    @cached_property
+    def count(self) -> EpisodicCount:
+        """The bonus that it would be at its step."""
+        return EpisodicCount(alpha=self.alpha)
 
 
 def hindsight_count(mdp: FiniteMDP, alpha: Number) -> HindsightCount:
@@ -111,7 +113,7 @@ def hindsight_count(mdp: FiniteMDP, alpha: Number) -> HindsightCount:
 
 
 @dataclass(frozen=True)
-class Empowerment:
+class SampledEmpowerment:
     """How far the *next* action decides what comes of it: alpha * p(s'' | s', a') / mean over a of p(s'' | s', a).
 
     The sampled form of one-step empowerment (Mohamed & Rezende 2015), without the logarithm so that it stays rational.
@@ -160,13 +162,13 @@ class NamedBonus:
 
 
 BONUSES: dict[str, NamedBonus] = {
-    "count": NamedBonus("alpha / visits of a state this episode: the paper's bonus, makes agents stall", count),
+    "count": NamedBonus("alpha / arrivals at a state this episode: the paper's bonus, makes agents stall", count),
     "novelty": NamedBonus("alpha at a state's first visit: makes agents sweep the room before they finish", novelty),
     "home": NamedBonus("alpha for being where the episode started: never want to leave", home),
     "alive": NamedBonus("alpha every step: why finish at all", alive),
     "surprise": NamedBonus("alpha * (1 - p) of what happened: in love with noise", surprise),
     "closeness": NamedBonus("alpha / (1 + steps to the goal), a potential: use it with pbrs", closeness),
     "hindsight-count": NamedBonus("count computed when the episode is over: breaks Assumption 1", hindsight_count),
-    "empowerment": NamedBonus("how much the next action decides: breaks Assumption 1", Empowerment),
+    "empowerment": NamedBonus("how much the next action decides: breaks Assumption 1", SampledEmpowerment),
 }
 """The bonuses of the gallery by name."""

@@ -91,6 +91,15 @@ class Certificate:
         """Return the state after a step (num_envs,) or a rollout (T, num_envs) of shaping rewards."""
         return self._run(state, shaped, ended, valid)[0]
 
+    def discard(self, state: CertificateState, where: Array) -> CertificateState:
+        """Return the state with the running episodes of ``where`` (num_envs,) forgotten; the verdict so far stays."""
+        xp = compat.array_namespace(state.total)
+        return state._replace(
+            total=xp.where(where, 0, state.total),
+            scale=xp.where(where, 0, state.scale),
+            discount=xp.where(where, 1, state.discount),
+        )
+
     def report(self, state: CertificateState, like: Array | None = None) -> CertificateReport:
         """Return the verdict so far; ``like`` gives the dtype the rewards were emitted in, if not the state's."""
         tolerance = self.tolerance

@@ -74,17 +74,34 @@ def certify_episodes(
 ) -> EpisodesReport:
     """Run episodes of a ``gymnasium.Env`` and report residuals and breaches of Assumption 1.
 
-    ``policy(obs, rng) -> action`` chooses actions (uniformly random when None). ``intrinsic`` is a callable of a
-    :class:`Transition`, an object with ``reward`` and ``update``, or, for bonuses computed when the episode is over, an
-    object with ``rollout(transitions) -> (T,)``. Termination, truncation and ``max_steps`` all end an episode, as for
-    a learner that does not bootstrap. After each of the first ``replays`` episodes its seed and first actions are
-    played again with other actions after them: the bonuses of the shared steps must not change.
+    Termination, truncation and ``max_steps`` all end an episode, as for a learner that does not bootstrap. After each
+    of the first ``replays`` episodes its seed and first actions are played again with other actions after them: the
+    bonuses of the shared steps must not change. The bonus learns from the episodes; the replays use copies of it.
+
+    Args:
+        env: A single environment that repeats itself for one seed and the same actions.
+        policy: ``policy(obs, rng) -> action``; None chooses uniformly at random.
+        intrinsic: Any bonus (``pbim.RND()``, a callable of a :class:`Transition`, ...), or, for bonuses computed when
+            the episode is over, an object with ``rollout(transitions) -> (T,)``.
+        shaping: The conversion.
+        episodes: How many to run.
+        seed: Episode k starts from ``seed + k``.
+        gamma: The learner's discount, if the conversion has none.
+        replays: How many episodes to replay.
+        max_steps: Where to cut episodes off; None leaves that to the environment.
+
+    Returns:
+        The certificate of the residuals, and what the replays showed of Assumption 1.
+
+    Raises:
+        InputError: If an argument breaks a rule, or the environment does not repeat itself.
 
     >>> import gymnasium, pbim
     >>> report = certify_episodes(gymnasium.make("FrozenLake-v1"), intrinsic=lambda transition: transition.next_obs % 2,
     ...                           shaping=pbim.PBIM(gamma=0.99), episodes=20)
     >>> report.ok, report.certificate.episodes
     (True, 20)
+
     """
     gamma = _check(env, shaping, gamma, episodes, replays)
     certificate = Certificate(gamma=gamma)

@@ -1,7 +1,10 @@
 """Bonuses as the verifier reads them: functions of the history, folds over it, or functions of the whole episode.
 
-Three kinds of ``intrinsic`` are understood by :func:`pbim.verify`:
+Four kinds of ``intrinsic`` are understood by :func:`pbim.verify`:
 
+- a **bonus of ours that depends on the episode alone** (``from_history``: ``pbim.EpisodicCount``,
+  ``pbim.ActionRecency``, and ``Scaled`` and ``Sum`` of these) is paid by the formula that ``pbim.wrap`` and the
+  learners use. What depends on training (``LifetimeCount``, ``RND``, ...) is refused;
 - a **function of the history** ``intrinsic(history)``, with ``history = (s_0, a_0, s_1, ..., a_t, s_{t+1})``, returns
   the bonus of step t. It cannot see later steps, so Assumption 1 holds by construction;
 - a **fold** has ``start(state) -> memory`` and ``step(memory, action, state) -> (memory, bonus)``, with a hashable
@@ -12,9 +15,10 @@ Three kinds of ``intrinsic`` are understood by :func:`pbim.verify`:
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from pbim.errors import InputTypeError
+from pbim.intrinsic.protocol import Intrinsic
 from pbim.verification._numbers import Number
 
 History = tuple[int, ...]
@@ -35,9 +39,9 @@ class Folding(Protocol):
 class Fold:
     """A bonus made of two functions, ``start`` and ``step``; also callable with a history.
 
-    >>> visits = Fold(start=lambda state: (state,), step=lambda seen, action, state: (  # a tuple of what was seen
-    ...     tuple(sorted({*seen, state})), int(state not in seen)))
-    >>> visits((0, 1, 2, 1, 0)), visits((0, 1, 2))
+    >>> first = Fold(start=lambda state: (state,), step=lambda visited, action, state: (  # 1 in a new state
+    ...     tuple(sorted({*visited, state})), int(state not in visited)))
+    >>> first((0, 1, 2, 1, 0)), first((0, 1, 2))
     (0, 1)
     """
 
@@ -48,6 +52,10 @@ class Fold:
     def __call__(self, history: History) -> Number:
         """Return the bonus of the last step of ``history``."""
         return bonus_of(self, history)
+
+
+Verifiable: TypeAlias = Callable[..., Number] | Folding | Intrinsic
+"""What ``pbim.verify`` takes for a bonus; an ``Intrinsic`` must be one of ours that depends on the episode alone."""
 
 
 def bonus_of(fold: Folding, history: History) -> Number:
@@ -68,15 +76,33 @@ def sees_future(intrinsic: Any) -> bool:
     return bool(getattr(intrinsic, "sees_future", False)) or getattr(intrinsic, "causal", True) is False
 
 
+def readable(intrinsic: Any) -> Any:
+    """Return ``intrinsic`` as the verifier reads it: one of our bonuses becomes a fold, the rest stays as it is.
+
+    Raises:
+        InputTypeError: If it depends on training, or is no bonus.
+
+    """
+    if getattr(intrinsic, "from_history", False):
+        return Fold(start=intrinsic.first_memory, step=intrinsic.next_memory, name=name_of(intrinsic))
+    if is_folding(intrinsic) or callable(intrinsic):
+        return intrinsic
+    name = type(intrinsic).__name__
+    if not sees_future(intrinsic) and hasattr(intrinsic, "reward"):
+        raise InputTypeError(
+            f"intrinsic must depend on the history of one episode alone, received {name}, which depends on training: "
+            "run episodes with pbim.verification.certify_episodes, or wrap the environment and read env.certificate()"
+        )
+    raise InputTypeError(
+        f"intrinsic must be a function of the history (s_0, a_0, s_1, ...), or of (episode, t) if it sees the future, "
+        f"received {name}: pass a callable, or an object with start and step (pbim.verification.Fold)"
+    )
+
+
 def as_fold(intrinsic: Any) -> Folding:
     """Return any causal bonus as a fold; a function of the history remembers the whole of it."""
     if is_folding(intrinsic):
         return intrinsic
-    if not callable(intrinsic):
-        raise InputTypeError(
-            f"intrinsic must be a function of the history (s_0, a_0, s_1, ...), received {type(intrinsic).__name__}: "
-            "pass a callable, or an object with start and step (pbim.verification.Fold)"
-        )
 
     def step(history: History, action: int, state: int) -> tuple[History, Number]:
         longer = (*history, action, state)
@@ -87,5 +113,6 @@ def as_fold(intrinsic: Any) -> Folding:
 
 def name_of(thing: Any) -> str:
     """Return what to call a bonus or a conversion in a sentence."""
-    name = str(getattr(thing, "name", None) or getattr(thing, "__name__", None) or type(thing).__name__)
+    names = (getattr(thing, name, None) for name in ("name", "kind", "__name__"))
+    name = str(next(filter(None, names), type(thing).__name__))
     return "intrinsic" if name == "<lambda>" else name

@@ -191,12 +191,12 @@ def _assumption(mdp: FiniteMDP, episodes: Episodes, name: str) -> Assumption1:
     """Return whether F_t is the same for all episodes that agree until after step t; else the shortest pair."""
     order = sorted(range(len(episodes.histories)), key=lambda lane: (len(episodes.histories[lane]), lane))
     for step in range(len(episodes.bonus)):
-        seen: dict[History, int] = {}
+        first: dict[History, int] = {}
         for lane in order:
             history = episodes.histories[lane]
             if len(history) < 2 * step + 3:
                 continue
-            other = seen.setdefault(history[: 2 * step + 3], lane)
+            other = first.setdefault(history[: 2 * step + 3], lane)
             paid = episodes.bonus[step, other], episodes.bonus[step, lane]
             if paid[0] != paid[1]:
                 return _broken(mdp, name, step, (episodes.histories[other], history), paid)

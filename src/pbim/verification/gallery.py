@@ -22,13 +22,24 @@ def grid(
     step_reward: Number = 0,
     actions: Sequence[str] = ("up", "right", "down", "left"),
 ) -> FiniteMDP:
-    """Return a deterministic grid world drawn with characters: S start, # wall, and ``endings`` with their rewards.
+    """Return a deterministic grid world drawn with characters.
 
     Moving into a wall or off the grid stays in place. Every cell but walls is a state, numbered in reading order.
+
+    Args:
+        layout: One string per row: S a start, # a wall, the letters of ``endings``, anything else a plain cell.
+        gamma: The task's discount.
+        endings: The letters that end an episode, with the reward for arriving there.
+        step_reward: The reward of every other step.
+        actions: Names of ``MOVES``.
+
+    Raises:
+        InputError: If there is no start.
 
     >>> mdp = grid(["S.G"], gamma=0.9, endings={"G": 1}, actions=("left", "right"))
     >>> mdp.num_states, mdp.starts.tolist(), mdp.terminal.tolist()
     (3, [0], [False, False, True])
+
     """
     cells = [(row, column) for row, line in enumerate(layout) for column, kind in enumerate(line) if kind != "#"]
     number = {cell: state for state, cell in enumerate(cells)}
@@ -67,7 +78,7 @@ def two_goals(gamma: Number) -> FiniteMDP:
 
 
 def cliff(gamma: Number) -> FiniteMDP:
-    """Return the cliff walk in small: -1 a step, -100 over the edge, +100 at the goal."""
+    """Return the cliff walk in small: -1 per step, -100 over the edge, +100 at the goal."""
     return grid(["...", "SCG"], gamma=gamma, endings={"C": -100, "G": 100}, step_reward=-1)
 
 
@@ -118,7 +129,9 @@ class NamedMDP:
 
 
 MDPS: dict[str, NamedMDP] = {
-    "corridor": NamedMDP("stalling on the way to a goal", corridor, Fraction(19, 20), 8, Fraction(1, 5)),
+    "corridor": NamedMDP(
+        "staying and walking back on the way to a goal", corridor, Fraction(19, 20), 8, Fraction(1, 5)
+    ),
     "noisy-tv": NamedMDP("watching noise instead of leaving", noisy_tv, Fraction(9, 10), 6, Fraction(1, 2)),
     "two-goals": NamedMDP("taking the wrong prize", two_goals, Fraction(9, 10), 8, Fraction(1, 5)),
     "cliff": NamedMDP("walking around the goal", cliff, Fraction(99, 100), 7, Fraction(20)),

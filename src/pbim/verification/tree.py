@@ -116,7 +116,7 @@ class Growing:
     advance: Advance
 
     def grow(self) -> Tree:
-        """Return every history with what the conversion pays, calling ``shaping.step`` once a level."""
+        """Return every history with what the conversion pays, calling ``shaping.step`` once per level."""
         like = np.zeros(0, dtype=object if self.exact else float)
         levels: list[Level] = []
         state, came = self.mdp.starts, np.full(len(self.mdp.starts), -1)
@@ -204,7 +204,7 @@ def gather(state: State, index: Array, size: int) -> State:
 
 
 def is_lane(leaf: Any, size: int) -> bool:
-    """Tell whether a part of the state has one entry an environment, on its last axis."""
+    """Tell whether a part of the state has one entry per environment, on its last axis."""
     return isinstance(leaf, np.ndarray) and leaf.ndim > 0 and leaf.shape[-1] == size
 
 
@@ -235,7 +235,7 @@ def _lanes(state: State, size: int) -> list[Array]:
 
 
 def _column(leaf: Array) -> list[Any]:
-    """Return one hashable entry an environment."""
+    """Return one hashable entry per environment."""
     rows = leaf.reshape(-1, leaf.shape[-1])
     if leaf.dtype == object:
         rows = np.frompyfunc(lambda value: value.as_integer_ratio(), 1, 1)(rows)

@@ -13,7 +13,7 @@ import numpy as np
 from pbim.errors import InputError, InputTypeError, RepaymentWarning
 from pbim.shaping import Shaping
 from pbim.verification._numbers import NotExact, Number, exactly, is_number, rough
-from pbim.verification.fold import as_fold, is_folding, name_of, sees_future
+from pbim.verification.fold import Verifiable, as_fold, is_folding, name_of, readable, sees_future
 from pbim.verification.future import FutureVerdict, judge as judge_episodes
 from pbim.verification.induction import compare, optimal_sets, original_values, shaped_values
 from pbim.verification.mdp import FiniteMDP
@@ -24,13 +24,13 @@ from pbim.verification.tree import Advance, Growing, outline
 LIMIT = 2_000_000
 TOLERANCE = 1e-9
 FLOAT_SPEED, EXACT_SPEED = (250_000, 2_800_000), (40_000, 2_100_000)
-"""Histories a second, and histories a gigabyte, with a cheap bonus on one core."""
+"""Histories per second, and histories per gigabyte, with a cheap bonus on one core."""
 
 
 def verify(
     mdp: FiniteMDP,
     *,
-    intrinsic: Any,
+    intrinsic: Verifiable,
     shaping: Shaping,
     horizon: int | None = None,
     mean: Number = 0,
@@ -41,11 +41,27 @@ def verify(
 ) -> Report:
     """Return whether the optimal actions are the same, with and without the bonus, at every reachable history.
 
-    ``intrinsic`` is a function of the history ``(s_0, a_0, s_1, ..., a_t, s_{t+1})`` that returns the bonus of step t;
-    :mod:`pbim.verification.fold` names two more kinds. Episodes end in terminal states and after ``horizon`` steps
-    (which may be left out when every episode ends by itself). F-bar is the constant ``mean``. Values are discounted by
-    ``mdp.gamma``; a conversion with another gamma is judged as it is. With ``exact=None`` rational arithmetic is used
-    when all numbers allow it, else floats within ``tolerance``. More than ``limit`` histories are refused beforehand.
+    Values are discounted by ``mdp.gamma``; a conversion with another gamma is judged as it is.
+
+    Args:
+        mdp: The task.
+        intrinsic: A function of the history ``(s_0, a_0, s_1, ..., a_t, s_{t+1})`` that returns the bonus of step t,
+            or one of our bonuses that depends on the episode alone, such as ``pbim.EpisodicCount(alpha=...)``;
+            :mod:`pbim.verification.fold` names two more kinds.
+        shaping: The conversion.
+        horizon: After how many steps episodes are cut off; may be left out when every episode ends by itself.
+        mean: F-bar, the constant that a centring conversion subtracts.
+        exact: True insists on rational arithmetic, False on floats; None uses Fractions where all numbers allow it.
+        tolerance: How close two values must be to tie, in floats.
+        limit: More histories than this are refused beforehand.
+        progress: Whether to show a progress bar; None shows one on a terminal.
+
+    Returns:
+        The verdict, with the shortest counterexample if there is one.
+
+    Raises:
+        InputError: If an argument breaks a rule, or there are more histories than ``limit``.
+        InputTypeError: If the bonus depends on training (``LifetimeCount``, ``RND``, ...) or is none.
 
     >>> from fractions import Fraction
     >>> import pbim
@@ -56,16 +72,21 @@ def verify(
     (1,)
     >>> verify(mdp, intrinsic=stays, shaping=pbim.PBIM(gamma=Fraction(9, 10)), horizon=4).preserved
     True
+    >>> count = pbim.EpisodicCount(alpha=Fraction(1, 2))
+    >>> verify(mdp, intrinsic=count, shaping=pbim.GRM(gamma=Fraction(9, 10)), horizon=4).preserved
+    True
+
     """
-    began = time.perf_counter()
+    start = time.perf_counter()
     _check_kind("mdp", mdp, FiniteMDP, "build one with pbim.FiniteMDP(...) or FiniteMDP.from_toy_text(env, gamma=...)")
     _check_kind("shaping", shaping, Shaping, "pass a conversion such as pbim.PBIM(gamma=...)")
     _check_numbers(mean, tolerance, limit)
+    bonus = readable(intrinsic)
     horizon = _horizon(mdp, horizon)
-    _check_estimate(mdp, horizon, limit, merging=is_folding(intrinsic), exact=exact is not False)
-    question = _Question(mdp, intrinsic, shaping, horizon, mean, limit, tolerance)
+    _check_estimate(mdp, horizon, limit, merging=is_folding(bonus), exact=exact is not False)
+    question = _Question(mdp, bonus, shaping, horizon, mean, limit, tolerance)
     histories = mdp.count_histories(horizon)
-    with _progress(progress, None if is_folding(intrinsic) else histories) as advance:
+    with _progress(progress, None if is_folding(bonus) else histories) as advance:
         found, note = question.settle(exact, advance)
     exact = found.verdicts.shaped[0].exact
     return Report(
@@ -78,8 +99,8 @@ def verify(
         exact=exact,
         tolerance=0.0 if exact else tolerance,
         horizon=horizon,
-        elapsed=time.perf_counter() - began,
-        bonus_name=name_of(intrinsic),
+        elapsed=time.perf_counter() - start,
+        bonus_name=name_of(bonus),
         shaping_name=type(shaping).__name__,
         notes=(*_gamma_notes(mdp, shaping), *note),
     )

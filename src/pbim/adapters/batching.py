@@ -1,6 +1,7 @@
-"""Observations and infos with a leading (num_envs,) axis, whatever form a framework hands them over in."""
+"""Observations, actions and infos with a leading (num_envs,) axis, whatever form a framework has them in."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -8,19 +9,21 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
+"""Arrays by dotted name: what a state is saved as."""
+
 _ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def held(batch: Any) -> Any:
+def copy_batch(batch: Any) -> Any:
     """Return a batch that stays as it is when an environment writes into the arrays it handed out."""
     if isinstance(batch, np.ndarray):
         return batch.copy()
     if isinstance(batch, dict):
-        return {name: held(part) for name, part in batch.items()}
+        return {name: copy_batch(part) for name, part in batch.items()}
     if isinstance(batch, tuple):
         if batch and type(batch[0]) is str:  # texts, which nobody can write into
             return batch
-        parts = tuple(map(held, batch))
+        parts = tuple(map(copy_batch, batch))
         return type(batch)(*parts) if hasattr(batch, "_fields") else parts  # a graph is a named tuple
     return batch
 
@@ -36,9 +39,19 @@ def batch_of_one(space: spaces.Space[Any], value: Any) -> Any:
     return (value,)
 
 
-def batched(space: spaces.Space[Any], batch: Any) -> Any:
-    """Return a batch of single values of ``space`` as an array where it came as a list of them."""
+def as_batch(space: spaces.Space[Any], batch: Any) -> Any:
+    """Return a list of single values of ``space`` as an array where the space has arrays; anything else as it is."""
     return np.array(batch) if isinstance(batch, list | tuple) and isinstance(space, _ARRAYS) else batch
+
+
+def concatenate(space: spaces.Space[Any], batches: Sequence[Any]) -> Any:
+    """Return batches of single values of ``space`` as one batch, one after the other."""
+    if isinstance(space, spaces.Dict):
+        return {name: concatenate(part, [batch[name] for batch in batches]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        parts = enumerate(space.spaces)
+        return tuple(concatenate(part, [batch[place] for batch in batches]) for place, part in parts)
+    return np.concatenate(batches) if isinstance(space, _ARRAYS) else tuple(chain.from_iterable(batches))
 
 
 def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> Any:
@@ -61,12 +74,12 @@ def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> 
     return tuple(rows.get(index, value) for index, value in enumerate(batch))
 
 
-def flat(space: spaces.Space[Any], batch: Any, name: str) -> Arrays:
-    """Return a batch as arrays by dotted name; empty where it holds what no plain array can."""
+def to_arrays(space: spaces.Space[Any], batch: Any, name: str) -> Arrays:
+    """Return a batch as arrays by dotted name; empty if any part of it fits no plain array."""
     if isinstance(space, spaces.Dict):
-        parts = [flat(part, batch[key], f"{name}.{key}") for key, part in space.items()]
+        parts = [to_arrays(part, batch[key], f"{name}.{key}") for key, part in space.items()]
     elif isinstance(space, spaces.Tuple):
-        parts = [flat(part, batch[place], f"{name}.{place}") for place, part in enumerate(space.spaces)]
+        parts = [to_arrays(part, batch[place], f"{name}.{place}") for place, part in enumerate(space.spaces)]
     elif isinstance(space, (*_ARRAYS, spaces.Text)):
         parts = [{name: np.array(batch)}]
     else:
@@ -74,13 +87,13 @@ def flat(space: spaces.Space[Any], batch: Any, name: str) -> Arrays:
     return {} if not all(parts) else {key: array for part in parts for key, array in part.items()}
 
 
-def unflat(space: spaces.Space[Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
-    """Return the batch that ``flat`` took apart, None where it was not kept."""
+def from_arrays(space: spaces.Space[Any], arrays: Mapping[str, NDArray[Any]], name: str) -> Any:
+    """Return the batch that ``to_arrays`` took apart, None if it was not kept."""
     if isinstance(space, spaces.Dict):
-        parts = {key: unflat(part, arrays, f"{name}.{key}") for key, part in space.items()}
+        parts = {key: from_arrays(part, arrays, f"{name}.{key}") for key, part in space.items()}
         return None if any(part is None for part in parts.values()) else parts
     if isinstance(space, spaces.Tuple):
-        places = tuple(unflat(part, arrays, f"{name}.{place}") for place, part in enumerate(space.spaces))
+        places = tuple(from_arrays(part, arrays, f"{name}.{place}") for place, part in enumerate(space.spaces))
         return None if any(part is None for part in places) else places
     array = arrays.get(name)
     if array is None or isinstance(space, _ARRAYS):
@@ -95,7 +108,7 @@ class OneInfo(Mapping[str, Any]):
         self._info = info
 
     def __getitem__(self, name: str) -> Any:
-        return _stacked([self._info[name]])
+        return _stack([self._info[name]])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._info)
@@ -105,9 +118,9 @@ class OneInfo(Mapping[str, Any]):
 
 
 class FinalInfo(Mapping[str, Any]):
-    """Batched infos where ``ended`` environments show the info of the step that ended them, not of the reset after.
+    """Batched infos in which environments that ended show the info of their last step, not of the reset after it.
 
-    ``infos`` and ``final`` follow Gymnasium's layout: one array a name, and the mask ``_name`` of who reported it.
+    ``infos`` and ``final`` follow Gymnasium's layout: one array per name, and the mask ``_name`` of who reported it.
     """
 
     def __init__(self, infos: Mapping[str, Any], final: Mapping[str, Any], ended: NDArray[np.bool_]) -> None:
@@ -137,7 +150,7 @@ class FinalInfo(Mapping[str, Any]):
 
 
 class ListedInfo(Mapping[str, Any]):
-    """A list of infos, one an environment, in Gymnasium's layout; an entry is stacked when it is read."""
+    """A list of infos, one per environment, in Gymnasium's layout; an entry is stacked when it is read."""
 
     def __init__(self, infos: list[dict[str, Any]]) -> None:
         self._infos = infos
@@ -146,7 +159,7 @@ class ListedInfo(Mapping[str, Any]):
         mask = np.array([name in info for info in self._infos])
         if mask.any():
             first = next(info[name] for info in self._infos if name in info)
-            return _stacked([info.get(name, _blank(first)) for info in self._infos])
+            return _stack([info.get(name, _blank(first)) for info in self._infos])
         mask = np.array([name[1:] in info for info in self._infos])
         if name.startswith("_") and mask.any():
             return mask
@@ -160,7 +173,7 @@ class ListedInfo(Mapping[str, Any]):
         return 2 * len({name for info in self._infos for name in info})
 
 
-def _stacked(values: list[Any]) -> NDArray[Any]:
+def _stack(values: list[Any]) -> NDArray[Any]:
     """Return values as one array with a leading axis; objects where they are not numbers or arrays of one shape."""
     if all(isinstance(value, int | float | np.generic | np.ndarray) for value in values):
         shapes = {np.shape(value) for value in values}

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import TransformAction, TransformObservation
 
-from pbim.agents._networks import SMALLEST_IMAGE
+from pbim.envs.protocol import SMALLEST_IMAGE
 from pbim.errors import InputError
 
 

@@ -1,0 +1,89 @@
+"""The certificate of a wrapped environment: what cancelled, and what could not be checked."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbim.adapters.batching import Arrays
+from pbim.shaping import load_arrays, state_arrays
+from pbim.verification import Certificate, CertificateReport
+
+Mask = NDArray[np.bool_]
+
+_BLOCK = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingReport(CertificateReport):
+    """A certificate that also counts the episodes it could not check.
+
+    Attributes:
+        bootstrapped: Truncated episodes whose open ledger was left to the learner's value.
+        abandoned: Episodes cut off by a ``reset``, or by switching ``training``, before they ended.
+
+    """
+
+    bootstrapped: int = 0
+    abandoned: int = 0
+
+    def __str__(self) -> str:
+        unchecked = {"truncated, left to the learner's bootstrap": self.bootstrapped, "abandoned": self.abandoned}
+        notes = "".join(f"; {count} {name}" for name, count in unchecked.items() if count)
+        return super().__str__() + notes
+
+
+class Evidence:
+    """A certificate's state, with the latest steps waiting in a block: checking many at once costs less."""
+
+    def __init__(self, certificate: Certificate, num_envs: int, like: NDArray[np.floating]) -> None:
+        self.bootstrapped = self.abandoned = 0
+        self._certificate, self._like = certificate, like
+        self._state = certificate.init(num_envs, like=like)
+        self._shaped = np.zeros((_BLOCK, num_envs), like.dtype)
+        self._ended, self._valid = np.zeros_like(self._shaped, np.bool_), np.ones_like(self._shaped, np.bool_)
+        self._waiting = 0
+
+    def add(self, shaped: NDArray[np.floating], ended: Mask, valid: Mask | None) -> None:
+        """Take note of one step, all of shape (num_envs,)."""
+        row = self._waiting
+        self._shaped[row], self._ended[row] = shaped, ended
+        if valid is not None:
+            self._valid[row] = valid
+        self._waiting = row + 1
+        if self._waiting == _BLOCK:
+            self._check()
+
+    def discard(self, where: Mask) -> None:
+        """Forget the running episodes where true."""
+        self._check()
+        self._state = self._certificate.discard(self._state, where)
+
+    def report(self) -> TrainingReport:
+        """Return the verdict over every episode finished so far."""
+        self._check()
+        verdict = self._certificate.report(self._state, like=self._like)
+        return TrainingReport(**vars(verdict), bootstrapped=self.bootstrapped, abandoned=self.abandoned)
+
+    def arrays(self) -> Arrays:
+        """Return the state as flat arrays."""
+        self._check()
+        counts = {"bootstrapped": self.bootstrapped, "abandoned": self.abandoned}
+        return {
+            **{f"certificate.{name}": array for name, array in state_arrays(self._state).items()},
+            **{f"episodes.{name}": np.array(count) for name, count in counts.items()},
+        }
+
+    def load(self, certificate: Arrays, episodes: Arrays) -> None:
+        """Continue from the two parts of what ``arrays`` returned."""
+        self._waiting, self._valid[:] = 0, True
+        self._state = load_arrays(self._state, certificate)
+        self.bootstrapped, self.abandoned = int(episodes["bootstrapped"]), int(episodes["abandoned"])
+
+    def _check(self) -> None:
+        n, self._waiting = self._waiting, 0
+        if n:
+            self._state = self._certificate.update(
+                self._state, self._shaped[:n], self._ended[:n], valid=self._valid[:n]
+            )
+            self._valid[:n] = True

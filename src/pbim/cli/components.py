@@ -1,0 +1,143 @@
+"""Components on the command line: ``--shaping NAME`` picks a class, and its fields become options by themselves.
+
+NAME is a kind (``pbim list`` shows them) or the import path of your own class, ``package.module:Class``. A field of the
+chosen class is ``--shaping.field``, or ``--field`` for short where no other option has that name.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import tyro
+
+from pbim.config import Family, find, kebab
+from pbim.errors import InputError
+from pbim.shaping import GRM, Centring, Geometric, Shaping
+
+STYLE = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
+
+
+def import_from_here() -> None:
+    """Let Python find modules in the current folder, as ``python -m`` does."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def take(arguments: Sequence[str], option: str, default: str) -> tuple[str, list[str]]:
+    """Return the value of ``--option VALUE`` or ``--option=VALUE``, the last if given twice, and the other words.
+
+    >>> take(["DoorKey-8x8", "--shaping", "grm", "--gamma=0.9"], "--gamma", "0.99")
+    ('0.9', ['DoorKey-8x8', '--shaping', 'grm'])
+    """
+    value, rest, words = default, list[str](), iter(arguments)
+    for word in words:
+        name, equals, text = word.partition("=")
+        if name != option:
+            rest.append(word)
+            continue
+        value = text if equals else next(words, "")
+        if not value or value.startswith("--"):
+            raise InputError(f"{option} must be followed by a name, received {value or 'nothing'}: add one")
+    return value, rest
+
+
+def make(family: Family, name: str, **offered: Any) -> Any:
+    """Return the component that a name means, made with what is offered for its fields and else with its defaults.
+
+    Raises:
+        InputError: If the name is unknown, or the class needs what the command line cannot give.
+
+    """
+    if ":" in name:
+        import_from_here()
+    cls = find(family, name)
+    known = [field.name for field in fields(cls) if field.init]
+    given = {field: value for field, value in offered.items() if field in known}
+    needed = [
+        field.name
+        for field in fields(cls)
+        if field.init and field.default is MISSING and field.default_factory is MISSING and field.name not in given
+    ]
+    if needed:
+        raise InputError(
+            f"{family} {name} needs {', '.join(needed)}, which the command line cannot give: use it from Python, or "
+            "give your own class defaults and name it by its import path"
+        )
+    return cls(**given)
+
+
+def conversion(name: str, gamma: Any) -> Shaping[Any]:
+    """Return the conversion that a name means, for the discount of the learner or of the task."""
+    halves = (Geometric(gamma=gamma), GRM(gamma=gamma)) if name == "mixture" else ()
+    made: Shaping[Any] = make("shaping", name, gamma=gamma, decay_steps=1_000_000, members=halves)
+    return made
+
+
+def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str, Any]) -> list[str]:
+    """Return the words with the short names of components' fields written out.
+
+    Args:
+        arguments: What was typed.
+        own: The names of the command's own options, which come first.
+        components: The chosen components by prefix.
+
+    >>> lengthen(["--rate", "0.1", "--no-normalize"], ["gamma"], {"shaping": Geometric(gamma=0.9)})
+    ['--shaping.rate', '0.1', '--shaping.normalize', 'False']
+
+    """
+    homes: dict[str, list[str]] = {}
+    for prefix, component in components.items():
+        for field in fields(component) if component is not None else ():
+            homes.setdefault(kebab(field.name), []).append(prefix)
+    words = []
+    for word in arguments:
+        name, equals, text = word.removeprefix("--").partition("=")
+        bare = name.removeprefix("no-")
+        home = homes.get(name if name in homes else bare, [])
+        if not word.startswith("--") or name in own or bare in own or len(home) != 1:
+            words.append(word)
+        elif bare == "normalize" and not equals and home == ["shaping"]:
+            words += [f"--shaping.{bare}", str(bare == name)]
+        else:
+            words.append(f"--{home[0]}.{name}{equals}{text}")
+    return words
+
+
+def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
+    """Return how tyro reads what our fields hold: numbers (as Fractions if ``exact``) and centrings by kind."""
+    made = tyro.constructors.ConstructorRegistry()
+
+    @made.primitive_rule
+    def real(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        if info.type is not Real:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="NUMBER",
+            instance_from_str=lambda words: Fraction(words[0]) if exact else float(Fraction(words[0])),
+            is_instance=lambda value: isinstance(value, Real),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    @made.primitive_rule
+    def centring(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        if info.type is not Centring:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="CENTRING",
+            instance_from_str=lambda words: find("shaping", words[0])(),
+            is_instance=lambda value: isinstance(value, Centring),
+            str_from_instance=lambda value: [value.kind],
+        )
+
+    return made
+
+
+def options_of(cls: type[Any]) -> list[str]:
+    """Return the names of a dataclass's fields as options."""
+    return [kebab(field.name) for field in fields(cls)]
