@@ -27,7 +27,7 @@ def ours(bonus: bool = True) -> Trainer:
 
     import pbim
     from pbim.agents import ppo
-    from pbim.agents._networks import num_parameters
+    from pbim.agents.networks import num_parameters
     from pbim.envs import DoorKey
     from pbim.intrinsic import EpisodicCount
 

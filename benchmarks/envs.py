@@ -17,8 +17,7 @@ import jax
 import numpy as np
 
 from benchmarks._timing import interleaved, one_core
-from pbim.envs import DoorKey, Environment, autoreset_batch
-from pbim.envs.foreign import Navix, XMiniGrid
+from pbim.envs import DoorKey, Environment, Navix, XMiniGrid, autoreset_batch
 
 INSTALL = "pip install -r benchmarks/requirements-envs.txt"
 PEERS = ("navix", "xminigrid", "farama")
@@ -86,10 +85,11 @@ def _navix(size: int, num_envs: int) -> Forms:
         import navix  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return {}
+    ours = Navix(id=f"Navix-DoorKey-{size}x{size}-v0", limit=10 * size**2)
     view = navix.observations.symbolic_first_person
-    env = navix.make(f"Navix-DoorKey-{size}x{size}-v0", observation_fn=view, max_steps=10 * size**2)
+    env = navix.make(ours.id, observation_fn=view, max_steps=ours.limit)
     own = _scan(env.reset, env.step, lambda t: (t.observation, t.reward, t.step_type), 7, num_envs)
-    return {"navix": own, "navix_our_reset": _scan_protocol(Navix(env=env), num_envs)}
+    return {"navix": own, "navix_our_reset": _scan_protocol(ours, num_envs)}
 
 
 def _xminigrid(size: int, num_envs: int) -> Forms:
@@ -98,11 +98,12 @@ def _xminigrid(size: int, num_envs: int) -> Forms:
         from xminigrid.wrappers import GymAutoResetWrapper  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         return {}
-    env, params = xminigrid.make(f"MiniGrid-DoorKey-{size}x{size}")
+    ours = XMiniGrid(id=f"MiniGrid-DoorKey-{size}x{size}")
+    env, params = xminigrid.make(ours.id)
     wrapped = GymAutoResetWrapper(env)
     reset, step = partial(wrapped.reset, params), partial(wrapped.step, params)
     own = _scan(reset, step, lambda t: (t.observation, t.reward, t.step_type), 6, num_envs)
-    return {"xminigrid": own, "xminigrid_our_reset": _scan_protocol(XMiniGrid(env=env, params=params), num_envs)}
+    return {"xminigrid": own, "xminigrid_our_reset": _scan_protocol(ours, num_envs)}
 
 
 def _farama(size: int, num_envs: int) -> Forms:

@@ -21,8 +21,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(path.read_text().splitlines()))
     settings = json.loads((path / "settings.json").read_text())
     label = "no bonus"
-    if settings["intrinsic"] != "none":
-        label = f"{settings['intrinsic']} {settings['alpha']}, {settings['shaping']}"
+    if settings["intrinsic"] is not None:
+        kinds = settings["intrinsic"]["kind"], settings["shaping"]["kind"]
+        label = f"{kinds[0]} {settings['intrinsic_scale']}, {kinds[1]}"
     about = {"label": f"{label}, gamma {settings['gamma']}", "seed": str(settings["seed"])}
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return [about | {name: _text(row[name]) for name in COLUMNS[2:]} for row in metrics if row["length"] is not None]
@@ -33,7 +34,7 @@ def _text(value: float | None) -> str:
 
 
 def draw(rows: list[dict[str, str]]) -> Figure:
-    """Return the figure: one line a run, one colour a setting."""
+    """Return the figure: one line per run, one colour per setting."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     lengths, gaps = figure.subplots(1, 2)
     labels = list(dict.fromkeys(row["label"] for row in rows))

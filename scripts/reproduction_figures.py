@@ -63,11 +63,11 @@ def conversions(evidence: Evidence) -> Figure:
 
 def mechanism(evidence: Evidence) -> Figure:
     """Draw what the last step takes back, how wrong the critic is there, and what reaching the goal then pays."""
-    groups = [group["name"] for group in evidence.groups if "pbim" in cells_of(evidence, group["name"])]
+    groups = [group.name for group in evidence.groups if "pbim" in cells_of(evidence, group.name)]
     figure = Figure(figsize=(10, 3.2 * len(groups)), layout="constrained")
     for row, group in zip(figure.subplots(len(groups), 3, squeeze=False), groups, strict=True):
         found = cells_of(evidence, group)
-        label = next(each["label"] for each in evidence.groups if each["name"] == group)
+        label = next(each.label for each in evidence.groups if each.name == group)
         for scheme, colour in SHOWN.items():
             if scheme not in found:
                 continue
@@ -97,7 +97,7 @@ def ablation(evidence: Evidence) -> Figure:
     """Draw where every seed ends under each change of one thing, and what its last steps paid on the way there."""
     figure = Figure(figsize=(11, 3.4 * len(evidence.groups)), layout="constrained")
     for row, group in zip(figure.subplots(len(evidence.groups), 4, sharey="row"), evidence.groups, strict=True):
-        cells = cells_of(evidence, group["name"]).values()
+        cells = cells_of(evidence, group.name).values()
         strip(row[0], cells, final("final_length"))
         strip(row[1], cells, over_training("settled_truncated"))
         strip(row[2], cells, over_training("settled_goal"))
@@ -113,7 +113,7 @@ def ablation(evidence: Evidence) -> Figure:
         )
         for panel, name in zip(row, words, strict=True):
             panel.set_xlabel(name)
-        row[0].set_title(group["label"], loc="left", fontsize=9)
+        row[0].set_title(group.label, loc="left", fontsize=9)
     return figure
 
 
@@ -136,10 +136,10 @@ def cliff(evidence: Evidence) -> Figure:
     """Draw every seed's final return on the cliff walks, by conversion."""
     figure = Figure(figsize=(10, 3), layout="constrained")
     for panel, group in zip(figure.subplots(1, 3, sharey=True), evidence.groups, strict=True):
-        statistic = "late_return" if group["name"] == "long" else "final_return"
-        strip(panel, cells_of(evidence, group["name"]).values(), final(statistic))
-        panel.set(xlabel="return after episode 3000" if group["name"] == "long" else "return over the last 10%")
-        panel.set_title(group["label"], loc="left", fontsize=9)
+        statistic = "late_return" if group.name == "long" else "final_return"
+        strip(panel, cells_of(evidence, group.name).values(), final(statistic))
+        panel.set(xlabel="return after episode 3000" if group.name == "long" else "return over the last 10%")
+        panel.set_title(group.label, loc="left", fontsize=9)
     return figure
 
 
@@ -165,7 +165,7 @@ def spread(count: int) -> np.ndarray:
 
 
 def strip(ax: Axes, cells: Iterable[tuple[str, list[RunEvidence]]], value: Callable[[RunEvidence], float]) -> None:
-    """Draw one row a cell: a dot a seed, and the mean."""
+    """Draw one row per cell: one dot per seed, and the mean."""
     cells = list(cells)[::-1]
     for row, (_, runs) in enumerate(cells):
         values = np.array([value(entry) for entry in runs])

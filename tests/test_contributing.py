@@ -34,7 +34,7 @@ class EveryOther(Ledger):
     summary: ClassVar[str] = "takes a share back at once"
     guarantee: ClassVar[Guarantee] = Guarantee(level=Level.EXACT, assumption="as the ledger", reference="a test")
 
-    def _repay(self, xp, memory, ledger, earned):
+    def payment(self, xp, memory, ledger, entry):
         return memory, self.share * ledger
 
 

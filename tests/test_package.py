@@ -62,13 +62,15 @@ def test_wheel_and_sdist_install_in_an_empty_environment_and_pass_the_readme_exa
     assert "cancelled" in python(example[1], str(empty))
     listing = subprocess.run([tmp_path / "empty" / "bin" / "pbim", "list"], check=True, capture_output=True, text=True)
     assert "geometric" in listing.stdout
-    missing = subprocess.run([tmp_path / "empty" / "bin" / "pbim", "bench", "envs"], capture_output=True, text=True)
+    missing = subprocess.run([tmp_path / "empty" / "bin" / "pbim", "train"], capture_output=True, text=True)
     assert missing.returncode == 2
-    assert missing.stderr == "pbim: this needs jax, which is not installed: pip install 'pbim[jax]'\n"
+    assert missing.stderr == "pbim: pbim.agents needs jax, which is not installed: pip install 'pbim[jax]'\n"
+    from_python = "import pbim\ntry:\n    pbim.RND\nexcept ImportError as error:\n    print(error)"
+    assert python(from_python, str(empty)) == "pbim.RND needs jax, which is not installed: pip install 'pbim[jax]'\n"
     typed = "import importlib.resources as r; print((r.files('pbim') / 'py.typed').is_file())"
     assert python(typed, str(empty)) == "True\n"
 
 
 def test_type_checkers_see_the_same_names():
     stub = (ROOT / "src" / "pbim" / "__init__.pyi").read_text()
-    assert set(re.findall(r"(\w+) as \1", stub)) | {"__version__"} == set(pbim.__all__)
+    assert set(re.findall(r"(\w+) as \1", stub)) == set(pbim.__all__)

@@ -6,32 +6,82 @@ No array library is imported here but NumPy: whoever passes a JAX array has load
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import array_api_compat as compat
 import numpy as np
 
 from pbim.errors import InputError, InputTypeError
 
-Array = Any
+
+class Flags(Protocol):
+    """A mask of NumPy, JAX or PyTorch: booleans, or numbers that are all 0 or 1."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def dtype(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+class Array(Flags, Protocol):
+    """An array of numbers of NumPy, JAX or PyTorch; each library's own types fit.
+
+    Operators return Any: pyright takes minutes to match NumPy's overloads against anything narrower.
+    """
+
+    def __add__(self, other: Any, /) -> Any: ...
+    def __radd__(self, other: Any, /) -> Any: ...
+    def __sub__(self, other: Any, /) -> Any: ...
+    def __rsub__(self, other: Any, /) -> Any: ...
+    def __mul__(self, other: Any, /) -> Any: ...
+    def __rmul__(self, other: Any, /) -> Any: ...
+    def __truediv__(self, other: Any, /) -> Any: ...
+    def __rtruediv__(self, other: Any, /) -> Any: ...
+    def __matmul__(self, other: Any, /) -> Any: ...
+    def __neg__(self) -> Any: ...
+    def __abs__(self) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+    def __float__(self) -> float: ...
+
+
+ArrayT = TypeVar("ArrayT", bound=Array)
+TreeT = TypeVar("TreeT")
+Values = Any
+"""An array inside the library, of whichever library the caller chose; public signatures say Array or Flags."""
 
 _NUMPY = compat.array_namespace(np.zeros(0))
 
 
 class Rows(NamedTuple):
-    """A checked stream of shape (T, num_envs): ``values``, ``ended``, and ``valid`` or None where every step counts."""
+    """A checked stream of shape (T, num_envs).
 
-    values: Array
-    ended: Array
-    valid: Array | None
+    Attributes:
+        values: What is converted; 0 at dummy steps.
+        ended: Where an episode ends.
+        valid: False at dummy steps; None if there are none.
+        sums: The sum of each row of values in the wide dtype, (T,), if the check has computed it.
+
+    """
+
+    values: Values
+    ended: Values
+    valid: Values | None
+    sums: Values | None = None
 
 
-def array_namespace(array: Array) -> Any:
+def array_namespace(array: Values) -> Any:
     """Return the namespace of one array; what NumPy's is need not be looked up."""
     return _NUMPY if type(array) is np.ndarray else compat.array_namespace(array)
 
 
-def namespace(**arrays: Array) -> Any:
+def namespace(**arrays: Values) -> Any:
     """Return the array namespace that all the named arrays share."""
     if all(array is None or type(array) is np.ndarray for array in arrays.values()):
         return _NUMPY
@@ -44,9 +94,9 @@ def namespace(**arrays: Array) -> Any:
             )
     found = {name: compat.array_namespace(array) for name, array in given.items()}
     if len(set(found.values())) > 1:
-        held = ", ".join(f"{name} is from {library_name(xp)}" for name, xp in found.items())
+        libraries = ", ".join(f"{name} is from {library_name(xp)}" for name, xp in found.items())
         raise InputTypeError(
-            f"all arrays of one call must come from one library, received a mix ({held}): "
+            f"all arrays of one call must come from one library, received a mix ({libraries}): "
             "convert them to one, and create the state with init(num_envs, like=bonus)"
         )
     return next(iter(found.values()))
@@ -57,29 +107,29 @@ def library_name(xp: Any) -> str:
     return str(xp.__name__).removeprefix("array_api_compat.").split(".")[0]
 
 
-def wide_dtype(array: Array) -> Any:
+def wide_dtype(array: Values) -> Any:
     """Return the dtype sums over ``array`` are kept in: float64 where the library allows it, objects stay objects."""
     return array.dtype if is_exact(array) else float
 
 
-def is_exact(array: Array) -> bool:
+def is_exact(array: Values) -> bool:
     """Tell whether ``array`` holds Python numbers such as Fractions, computed without rounding."""
     return isinstance(array, np.ndarray) and array.dtype == np.dtype(object)
 
 
-def number_for(number: Any, array: Array) -> Any:
+def number_for(number: Any, array: Values) -> Any:
     """Return ``number`` as it mixes with ``array`` without changing its dtype: exact only among exact numbers."""
     return number if is_exact(array) else float(number)
 
 
-def is_concrete(array: Array) -> bool:
+def is_concrete(array: Values) -> bool:
     """Tell whether the values of ``array`` can be looked at (they cannot inside ``jax.jit``)."""
     if type(array) is np.ndarray:
         return True
     return not (compat.is_jax_array(array) and isinstance(array, sys.modules["jax"].core.Tracer))
 
 
-def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
+def zeros(shape: tuple[int, ...], like: Values, dtype: Any = None) -> Values:
     """Return zeros in the library and on the device of ``like``, in its wide dtype unless one is given."""
     if is_exact(like) and dtype is None:
         return np.full(shape, Fraction(0), dtype=object)
@@ -88,16 +138,44 @@ def zeros(shape: tuple[int, ...], like: Array, dtype: Any = None) -> Array:
     return xp.zeros(shape, dtype=wide_dtype(like) if dtype is None else dtype, **kwargs)
 
 
-def constant(values: Array, like: Array) -> Array:
-    """Return NumPy numbers in the library, on the device and in the dtype of ``like``."""
+def distinct(tree: TreeT) -> TreeT:
+    """Return a new state whose leaves are arrays of their own, so that ``jax.jit`` may take them over (donate)."""
+    found: set[int] = set()
+
+    def own(leaf: Values) -> Values:
+        if id(leaf) in found and hasattr(leaf, "shape"):
+            return array_namespace(leaf).asarray(leaf, copy=True)
+        found.add(id(leaf))
+        return leaf
+
+    return cast(TreeT, _mapped(own, tree))
+
+
+def where_tree(mask: Values, new: TreeT, old: TreeT) -> TreeT:
+    """Return ``old`` with the leaves of ``new`` where ``mask`` (num_envs,) is true; all leaves end in num_envs."""
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        parts = [where_tree(mask, *pair) for pair in zip(new, old, strict=True)]
+        return cast(TreeT, type(old)(*parts) if hasattr(old, "_fields") else tuple(parts))
+    leaf: Values = old
+    if getattr(leaf, "shape", ())[-1:] != mask.shape:
+        raise InputTypeError(
+            f"an array of the state must end in num_envs={mask.shape[0]}, received shape {tuple(leaf.shape)}: name its "
+            "field in the conversion's `shared` if all environments share it"
+        )
+    return cast(TreeT, array_namespace(leaf).where(mask, new, leaf))
+
+
+def constant(values: Values, like: Values) -> Values:
+    """Return positive NumPy numbers in the library, on the device and in the dtype of ``like``, at most its largest."""
     if type(like) is np.ndarray:
         return values
+    xp = compat.array_namespace(like)
     kwargs = {} if compat.is_jax_array(like) else {"device": compat.device(like)}
-    return compat.array_namespace(like).asarray(values, dtype=like.dtype, **kwargs)
+    return xp.asarray(np.minimum(values, float(xp.finfo(like.dtype).max)), dtype=like.dtype, **kwargs)
 
 
 def check_rows(
-    name: str, values: Array, ended: Array, valid: Array | None, *, lanes: Array, rank: int, finite: bool = True
+    name: str, values: Values, ended: Values, valid: Values | None, *, lanes: Values, rank: int, finite: bool = True
 ) -> Rows:
     """Check one call's arrays against the state's ``lanes`` (num_envs,) and return them as (T, num_envs) rows."""
     xp = namespace(**{"state": lanes, name: values, "ended": ended, "valid": valid})
@@ -116,14 +194,26 @@ def check_rows(
     values = _real(xp, name, values)
     if valid is not None:
         values, ended = xp.where(valid, values, xp.zeros_like(values)), ended & valid
-    if finite:
+    sums = np.add.reduce(values, axis=1, dtype=float) if rank == 2 and xp is _NUMPY and not is_exact(values) else None
+    if finite and not (sums is not None and is_finite(sums)):
         check_finite(name, values)
     if rank == 1:
         values, ended, valid = values[None], ended[None], None if valid is None else valid[None]
-    return Rows(values, ended, valid)
+    return Rows(values, ended, valid, sums)
 
 
-def is_finite(values: Array) -> bool:
+def check_mask(name: str, mask: Values, *, lanes: Values) -> Values:
+    """Return a boolean mask of the library and shape (num_envs,) of ``lanes``."""
+    xp = namespace(state=lanes, **{name: mask})
+    if mask.shape != lanes.shape:
+        raise InputError(
+            f"{name} must have shape {tuple(lanes.shape)} like the state, received {tuple(mask.shape)}: "
+            "pass one flag per environment"
+        )
+    return flags(xp, name, mask)
+
+
+def is_finite(values: Values) -> bool:
     """Tell whether all values are finite; yes, where they cannot be looked at."""
     if is_exact(values):
         return True
@@ -133,7 +223,7 @@ def is_finite(values: Array) -> bool:
     return not is_concrete(finite) or bool(finite) or bool(xp.isfinite(values).all())  # a sum alone may overflow
 
 
-def check_finite(name: str, values: Array) -> None:
+def check_finite(name: str, values: Values) -> None:
     """Refuse NaN and infinity where the values can be looked at."""
     if is_finite(values):
         return
@@ -145,7 +235,7 @@ def check_finite(name: str, values: Array) -> None:
     )
 
 
-def flags(xp: Any, name: str, array: Array) -> Array:
+def flags(xp: Any, name: str, array: Values) -> Values:
     """Return boolean flags; numbers are taken when they are all 0 or 1, as CleanRL stores its dones."""
     if array.dtype == np.bool_ if xp is _NUMPY else xp.isdtype(array.dtype, "bool"):
         return array
@@ -159,7 +249,7 @@ def flags(xp: Any, name: str, array: Array) -> Array:
     return flags
 
 
-def _real(xp: Any, name: str, array: Array) -> Array:
+def _real(xp: Any, name: str, array: Values) -> Values:
     """Return ``array`` as floats (exact numbers stay as they are)."""
     if is_exact(array) or (array.dtype.kind == "f" if xp is _NUMPY else xp.isdtype(array.dtype, "real floating")):
         return array
@@ -168,7 +258,7 @@ def _real(xp: Any, name: str, array: Array) -> Array:
     raise InputTypeError(f"{name} must hold real numbers, received {array.dtype}: convert it to float32 or float64")
 
 
-def on_host(array: Array) -> Array:
+def on_host(array: Values) -> Values:
     """Return a PyTorch tensor as NumPy can read it, without its gradient; anything else as it is."""
     if type(array) is np.ndarray or not compat.is_torch_array(array):
         return array
@@ -176,7 +266,7 @@ def on_host(array: Array) -> Array:
     return tensor.float() if tensor.dtype is sys.modules["torch"].bfloat16 else tensor
 
 
-def has_numpy_view(array: Array) -> bool:
+def has_numpy_view(array: Values) -> bool:
     """Tell whether ``array`` is a PyTorch tensor that NumPy can read in place."""
     if type(array) is np.ndarray or not compat.is_torch_array(array):
         return False
@@ -219,17 +309,17 @@ def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def scan(
-    body: Callable[[Any, tuple[Array, ...]], tuple[Any, tuple[Array, ...]]], carry: Any, rows: tuple[Array, ...]
-) -> tuple[Any, tuple[Array, ...]]:
+    body: Callable[[Any, tuple[Values, ...]], tuple[Any, tuple[Values, ...]]], carry: Any, rows: tuple[Values, ...]
+) -> tuple[Any, tuple[Values, ...]]:
     """Carry a state over the leading axis of ``rows``: ``lax.scan`` for JAX arrays, a plain loop for the others.
 
     To let JAX reuse its compiled loop, pass the same ``body`` object for the same work.
     """
     length = rows[0].shape[0]
     if compat.is_jax_array(rows[0]) and length > 1:
-        result: tuple[Any, tuple[Array, ...]] = sys.modules["jax"].lax.scan(body, carry, rows)
+        result: tuple[Any, tuple[Values, ...]] = sys.modules["jax"].lax.scan(body, carry, rows)
         return result
-    outputs: list[tuple[Array, ...]] = []
+    outputs: list[tuple[Values, ...]] = []
     for row in zip(*rows, strict=True):
         carry, output = body(carry, row)
         outputs.append(output)

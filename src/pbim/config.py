@@ -33,6 +33,9 @@ HOMES: dict[Family, str] = {
 }
 """The package whose public names are the components of a family."""
 
+MARKS: dict[Family, str] = {"shaping": "guarantee", "intrinsic": "reward", "env": "obs_shape", "learner": "metrics"}
+"""What a class of a family has, and a part of one (a centring, an encoding) has not."""
+
 SCHEMA = 2
 """The version of a run's configuration; part of its key."""
 
@@ -75,11 +78,22 @@ def kind_of(component: Any) -> str:
     cls: Any = component if isinstance(component, type) else type(component)
     if cls.__module__.split(".")[0] == "pbim" and "kind" in vars(cls):
         return str(cls.kind)
+    if "<locals>" in cls.__qualname__:
+        raise InputTypeError(
+            f"a component must be a class that can be imported by its name, received {cls.__qualname__}: define it at "
+            "the top of a module"
+        )
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def components(family: Family) -> Iterator[type[Any]]:
     """Yield the classes of a family in its package's order of public names, without those of a missing extra."""
+    for cls in _parts(family):
+        if hasattr(cls, MARKS[family]):
+            yield cls
+
+
+def _parts(family: Family) -> Iterator[type[Any]]:
     package = import_module(HOMES[family])
     for name in package.__all__:
         try:
@@ -122,7 +136,7 @@ def _imported(family: str, path: str) -> type[Any]:
             cls = getattr(cls, part)
     except MissingExtraError:
         raise
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(
             f"{family} must be a kind or an import path package.module:Class, received {path!r} ({error}): "
             "check the spelling, and that Python finds the module from here"
@@ -168,8 +182,19 @@ def decode(data: JSON) -> Any:
     >>> decode({"kind": "grm", "gamma": 0.99, "delay": 8}) == pbim.GRM(gamma=0.99, delay=8)
     True
     """
+    try:
+        return _decoded(data)
+    except InputError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, ImportError, AttributeError) as error:
+        raise InputError(
+            f"data must be what encode wrote, received {str(data)[:80]} ({error}): use the pbim that wrote it"
+        ) from None
+
+
+def _decoded(data: JSON) -> Any:
     if isinstance(data, list):
-        return tuple(map(decode, data))
+        return tuple(map(_decoded, data))
     if not isinstance(data, Mapping):
         return data
     if data.keys() == {"fraction"}:
@@ -179,8 +204,8 @@ def decode(data: JSON) -> Any:
     if data.keys() == {"function"}:
         return _function(data["function"])
     if "kind" not in data:
-        return {name: decode(part) for name, part in data.items()}
-    return _class_of(str(data["kind"]))(**{name: decode(part) for name, part in data.items() if name != "kind"})
+        return {name: _decoded(part) for name, part in data.items()}
+    return _class_of(str(data["kind"]))(**{name: _decoded(part) for name, part in data.items() if name != "kind"})
 
 
 def canonical(data: JSON) -> str:
@@ -254,14 +279,19 @@ def _encoded_fields(value: Any, path: str, defaults: dict[str, JSON], *, short: 
     for field in dataclasses.fields(value):
         if not field.init:
             continue
-        place, part = f"{path}.{field.name}", getattr(value, field.name)
-        if type(part) is int and _wants_float(hints[field.name]):
-            part = float(part)  # 1 and 1.0 are one setting
-        if short and part == _default(field):
+        place, hint = f"{path}.{field.name}", hints[field.name]
+        part, default = _number(getattr(value, field.name), hint), _number(_default(field), hint)
+        if short and type(part) is type(default) and part == default:
             defaults[place.lstrip(".")] = _encoded(part, place, {})
         else:
             found[field.name] = _encoded(part, place, defaults, short=short)
     return found
+
+
+def _number(value: Any, hint: Any) -> Any:
+    """Return a setting as its field means it: 1 and 1.0 are one setting of a float."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return float(value) if type(value) is int and _wants_float(hint) else value
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
@@ -292,7 +322,7 @@ def _class_of(kind: str) -> type[Any]:
     if ":" in kind:
         return _imported("kind", kind)
     for family in HOMES:
-        for cls in components(family):
+        for cls in _parts(family):
             if cls.kind == kind:
                 return cls
     raise InputError(f"kind must name a component of pbim, received {kind!r}: use the pbim that wrote it")

@@ -33,6 +33,6 @@ def choose(argument: str, received: str, options: Iterable[str]) -> str:
     known = list(options)
     if received in known:
         return received
-    near = get_close_matches(received, known, n=1)
+    near = get_close_matches(received, known, n=1) if isinstance(received, str) else []
     hint = f"did you mean {near[0]!r}?" if near else "choose one of these"
     raise InputError(f"{argument} must be one of {', '.join(known)}, received {received!r}: {hint}")

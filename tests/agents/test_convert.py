@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pbim
-from pbim.agents._convert import convert, ledger_ends
+from pbim.agents.conversion import convert, ledger_ends
 from pbim.agents.ppo import PPO
 from pbim.envs import DoorKey
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import pbim
-from pbim.agents import PPO, QLearning, _update, ppo, q_learning
-from pbim.agents._convert import certify, convert, ledger_ends
+from pbim.agents import PPO, QLearning, ppo, q_learning, update as _update
 from pbim.agents._gae import next_values
-from pbim.agents._rollout import Steps
+from pbim.agents.conversion import certify, convert, ledger_ends
+from pbim.agents.rollout import Steps
 from pbim.config import decode, encode
 from pbim.envs import CliffWalk, DoorKey, HostEnv, RiverSwim
 from pbim.errors import InputError
@@ -210,7 +210,7 @@ def test_endless_doorkeys_have_no_shortest_way():
         (QLearning, {"truncation": "stop"}, "truncation must be one of settle, bootstrap, continue, received 'stop'"),
         (QLearning, {"lanes": 0}, "lanes must be a whole number of at least 1"),
         (QLearning, {"env": HostEnv(id="Taxi-v4")}, "env must be compiled"),
-        (PPO, {"env": HostEnv(id="CartPole-v1"), "truncation": "continue"}, "goes on after its time limit"),
+        (PPO, {"env": HostEnv(id="CartPole-v1"), "truncation": "continue"}, "needs a compiled environment"),
     ],
 )
 def test_words_that_are_not_known_are_refused_on_construction(learner, fields, message):

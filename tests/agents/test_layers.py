@@ -9,7 +9,7 @@ import torch
 from pbim.agents import _layers as layers
 from pbim.agents._layers import LayerParams
 from pbim.agents._memory import RecurrentCell, gru_step, lstm_step
-from pbim.agents._networks import Network, num_parameters
+from pbim.agents.networks import Network, num_parameters
 
 
 def random(*shape, seed=0):

@@ -8,8 +8,8 @@ import torch
 
 import pbim
 from pbim.agents import _learn, ppo
-from pbim.agents._correct import Adops
 from pbim.agents._learn import Minibatch
+from pbim.agents.adops import Adops
 from pbim.envs import CliffWalk, DoorKey
 from pbim.errors import InputError
 from pbim.intrinsic import RND, EpisodicCount, one_hot

@@ -201,6 +201,15 @@ def test_only_the_record_knows_where_a_window_of_an_endless_task_ends():
     assert not np.array_equal(many.q, cut.q)
 
 
+def test_windows_follow_each_other_also_where_the_environment_marks_every_step_past_its_limit():
+    config = QLearning(env=CliffWalk(max_steps=5), episodes=30, truncation="continue")
+    result = train(config, jax.random.split(jax.random.key(0), 3))
+    full = np.asarray(result.lengths) == 5
+    assert full.sum() > 30
+    assert (np.asarray(result.lengths)[~full] < 5).all()
+    assert np.asarray(result.terminated)[~full].all()
+
+
 def test_an_endless_task_leaves_pbim_unsettled():
     common = {"env": RiverSwim(max_steps=50), "episodes": 40, "gamma": 0.9, "intrinsic": EpisodicCount(alpha=1.0)}
     keys = jax.random.split(jax.random.key(0), 2)

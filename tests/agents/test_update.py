@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pbim
-from pbim.agents import _episodes, _update, ppo
-from pbim.agents._correct import Adops
-from pbim.agents._rollout import Steps
+from pbim.agents import episodes as _episodes, ppo, update as _update
+from pbim.agents.adops import Adops
+from pbim.agents.rollout import Steps
 from pbim.envs import CliffWalk
 from pbim.errors import InputError
 

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pbim.envs import CLIFF_WALK, CLIFF_WALK_LONG, CliffWalk, CliffWalkState
+from pbim.envs import ENVIRONMENTS, CliffWalk, CliffWalkState
 
 UP, RIGHT, DOWN, LEFT = range(4)
 KEY = jax.random.key(0)
+
+CLIFF_WALK, CLIFF_WALK_LONG = ENVIRONMENTS["CliffWalk"], ENVIRONMENTS["CliffWalkLong"]
 
 
 def walk(env: CliffWalk, actions: list[int]) -> tuple[list[int], list[float], bool, bool]:

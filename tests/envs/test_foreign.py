@@ -1,5 +1,6 @@
 """Environments of gymnax, navix and xminigrid through our protocol, against what their own step says."""
 
+import sys
 from functools import partial
 from typing import Any
 
@@ -8,26 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pbim.envs import autoreset_batch
-from pbim.envs.foreign import Gymnax, Navix, XMiniGrid
+from pbim.envs import Gymnax, Navix, XMiniGrid, autoreset_batch
+from pbim.errors import InputError
 
 
 def gymnax() -> Any:
-    module = pytest.importorskip("gymnax")
-    env, params = module.make("CartPole-v1")
-    return Gymnax(env=env, params=params.replace(max_steps_in_episode=12))
+    pytest.importorskip("gymnax")
+    return Gymnax(id="CartPole-v1", limit=12)
 
 
 def navix() -> Any:
-    module = pytest.importorskip("navix")
-    view = module.observations.symbolic_first_person
-    return Navix(env=module.make("Navix-DoorKey-5x5-v0", observation_fn=view, max_steps=12))
+    pytest.importorskip("navix")
+    return Navix(id="Navix-DoorKey-5x5-v0", limit=12)
 
 
 def xminigrid() -> Any:
-    module = pytest.importorskip("xminigrid")
-    env, params = module.make("MiniGrid-DoorKey-5x5")
-    return XMiniGrid(env=env, params=params.replace(max_steps=12))
+    pytest.importorskip("xminigrid")
+    return XMiniGrid(id="MiniGrid-DoorKey-5x5", limit=12)
 
 
 @pytest.mark.parametrize("make", [gymnax, navix, xminigrid])
@@ -89,3 +87,12 @@ def test_xminigrid_goal_terminates() -> None:
     assert bool(timestep.terminated)
     assert not bool(timestep.truncated)
     assert float(timestep.reward) == pytest.approx(1 - 0.9 / 12)
+
+
+@pytest.mark.parametrize("kind", [Gymnax, Navix, XMiniGrid])
+def test_a_library_that_is_not_installed_is_named_when_it_is_needed(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = kind.kind
+    monkeypatch.setitem(sys.modules, library, None)
+    env = kind(id="Absent-v0")
+    with pytest.raises(InputError, match=f"which is not installed: pip install {library}"):
+        _ = env.num_actions

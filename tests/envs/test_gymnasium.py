@@ -9,18 +9,11 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import pbim.envs
-from pbim.envs import CliffWalk, DoorKey
+from pbim.envs import CliffWalk, DoorKey, RiverSwim
 from pbim.envs.gymnasium_single import JaxEnv
 from pbim.envs.gymnasium_vector import JaxVectorEnv
 
-NAMES = [
-    "pbim/CliffWalk-v0",
-    "pbim/CliffWalkLong-v0",
-    "pbim/DoorKey-5x5-v0",
-    "pbim/DoorKey-6x6-v0",
-    "pbim/DoorKey-8x8-v0",
-    "pbim/DoorKey-16x16-v0",
-]
+NAMES = [f"pbim/{name}-v0" for name in pbim.envs.ENVIRONMENTS]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,8 +36,9 @@ def test_registered_environments_come_as_vectors(name: str) -> None:
 
 
 def test_names_mean_the_papers_instances() -> None:
-    assert gymnasium.make("pbim/CliffWalk-v0").unwrapped.env == pbim.envs.CLIFF_WALK
-    assert gymnasium.make("pbim/CliffWalkLong-v0").unwrapped.env == pbim.envs.CLIFF_WALK_LONG
+    assert gymnasium.make("pbim/CliffWalk-v0").unwrapped.env == CliffWalk()
+    assert gymnasium.make("pbim/CliffWalkLong-v0").unwrapped.env == CliffWalk(width=50, max_steps=100)
+    assert set(NAMES) >= {f"pbim/DoorKey-{size}x{size}-v0" for size in (5, 6, 8, 16)}
     decayed = gymnasium.make("pbim/DoorKey-8x8-v0", reward="minigrid").unwrapped.env
     assert decayed == DoorKey(size=8, reward="minigrid", max_steps=640)
 
@@ -152,3 +146,21 @@ def test_unseeded_environments_differ() -> None:
     second, _ = envs.reset()
     assert len({obs.tobytes() for obs in first}) > 10
     assert not np.array_equal(first, second)
+
+
+def test_any_compiled_environment_is_one_of_gymnasiums() -> None:
+    """An environment without count keys or pictures needs no line of its own."""
+    env = JaxEnv(RiverSwim(max_steps=3))
+    check_env(env, skip_render_check=True)
+    obs, info = env.reset(seed=0)
+    assert obs in (1, 2)
+    assert info == {}
+    envs = JaxVectorEnv(RiverSwim(max_steps=3), num_envs=2, autoreset_mode="SameStep")
+    envs.reset(seed=0)
+    *_, truncated, info = [envs.step(np.array([0, 1])) for _ in range(3)][-1]
+    assert truncated.all()
+    assert info["final_obs"].tolist()[0] == 0
+    drawn = JaxEnv(RiverSwim(), render_mode="rgb_array")
+    drawn.reset(seed=0)
+    with pytest.raises(ValueError, match="to be drawn"):
+        drawn.render()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pbim.envs import CLIFF_WALK, CliffWalkState, DoorKey
+from pbim.envs import CliffWalk, CliffWalkState, DoorKey
 from pbim.envs.render import frame
 
 
@@ -36,7 +36,7 @@ def test_doorkey_is_drawn_to_the_pixel_as_by_minigrid(size: int, tile_size: int)
 
 
 def test_cliff_walk_shows_ground_cliff_ends_and_walker() -> None:
-    picture = frame(CLIFF_WALK, CliffWalkState(jnp.int32(24), jnp.int32(1)), tile_size=20)
+    picture = frame(CliffWalk(), CliffWalkState(jnp.int32(24), jnp.int32(1)), tile_size=20)
     assert picture.shape == (80, 240, 3)
     tiles = picture.reshape(4, 20, 12, 20, 3).swapaxes(1, 2)
     assert len({tiles[3, x].tobytes() for x in range(1, 11)}) == 1  # all cliffs alike
@@ -61,7 +61,7 @@ def test_policy_map_draws_best_moves_question_marks_and_the_goal() -> None:
     q[1] = [1, 2, 3, 4]
     visited = np.zeros(48, int)
     visited[:2] = 7
-    ax = policy_map(q, env=CLIFF_WALK, visited=visited, title="two tiles").axes[0]
+    ax = policy_map(q, env=CliffWalk(), visited=visited, title="two tiles").axes[0]
     arrows = [(text.xy[0] - text.xyann[0], text.xy[1] - text.xyann[1]) for text in ax.texts if hasattr(text, "xyann")]
     assert sorted(tuple(np.sign(arrow).astype(int).tolist()) for arrow in arrows) == [(-1, 0), (0, 1), (1, 0)]
     words = [text.get_text() for text in ax.texts]
@@ -75,6 +75,6 @@ def test_policy_map_refuses_wrong_shapes() -> None:
     from pbim.envs.policy_map import policy_map
 
     with pytest.raises(ValueError, match="q_values"):
-        policy_map(np.zeros((47, 4)), env=CLIFF_WALK)
+        policy_map(np.zeros((47, 4)), env=CliffWalk())
     with pytest.raises(ValueError, match="visited"):
-        policy_map(np.zeros((48, 4)), env=CLIFF_WALK, visited=np.zeros(3))
+        policy_map(np.zeros((48, 4)), env=CliffWalk(), visited=np.zeros(3))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pbim.config import canonical, key_of, run_document
-from pbim.results import CHECKPOINT, FINAL, METRICS, RunCertificate, Store
+from pbim.results import CHECKPOINT, FINAL, METRICS, RunCertificate, Status, Store
 from pbim.shaping import PBIM, NoBonus
 from pbim.studies import STUDIES, _ppo_job, local
 from pbim.studies.cliff import BONUS, SCHEMES
@@ -153,3 +153,17 @@ def test_a_process_that_hangs_is_replaced_and_nothing_is_lost(tmp_path, monkeypa
     assert events[:3] == ["started", "lost", "started"]
     assert events[-1] == "ended"
     assert Store(tmp_path).folder(block(0).keys[0]).joinpath(METRICS).exists()
+
+
+def test_a_store_with_other_defaults_is_refused(tmp_path):
+    from pbim.errors import InputError
+    from pbim.studies.reproduce import check_defaults
+
+    study = STUDIES["cliff"].sized(seeds=1, only=("none",))
+    document = study.cells[0].document(0)
+    store = Store(tmp_path)
+    store.begin({**document, "defaults": {**document["defaults"], "epsilon_min": 0.2}}, Status())
+    with pytest.raises(InputError, match="none seed 0 with another default of epsilon_min"):
+        check_defaults(study, store)
+    store.begin(document, Status())
+    check_defaults(study, store)

@@ -133,6 +133,15 @@ class CountsMaskedSteps(Plain):
         return Carried(state.ledger + (0 if rows.valid is None else 0.1 * ~rows.valid[-1])), shaped
 
 
+class DiscardsNothing(Plain):
+    shared: ClassVar[tuple[str, ...]] = ("ledger",)
+
+
+class DiscardsAll(Plain):
+    def _discard(self, state: Any, _: Any) -> Any:
+        return Carried(np.zeros_like(state.ledger))
+
+
 class KeepsTheLastBonus(Plain):
     def pay(self, rows: Any, index: int, ledger: Any) -> Any:
         return np.where(rows.ended[index], rows.values[index] - ledger, rows.values[index])
@@ -166,6 +175,8 @@ BROKEN = {
     PaysMaskedSteps: ("valid", "must pay 0 where valid is false"),
     IgnoresTheMask: ("valid", "must not let masked steps change later rewards"),
     CountsMaskedSteps: ("valid", "must not let masked steps change later rewards"),
+    DiscardsNothing: ("discard", "must sum to zero by itself"),
+    DiscardsAll: ("discard", "leave the environments alone"),
     KeepsTheLastBonus: ("one-step", "a one-step episode must get 0"),
     WrongDiscount: ("residual", "repay at the last step what was paid"),
     HidesState: ("save-load", "must continue identically"),

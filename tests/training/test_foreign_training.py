@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from pbim.cli.train import CHECKPOINT, METRICS, Train
+from pbim.cli.train import Train
 from pbim.errors import InputError
 from pbim.training import checkpoint
 from pbim.training.environments import environment
+from pbim.training.run import CHECKPOINT, METRICS
 
 NAMES = ("gymnax:CartPole-v1", "navix:Navix-DoorKey-5x5-v0", "xminigrid:MiniGrid-DoorKey-5x5")
 
@@ -15,27 +16,17 @@ NAMES = ("gymnax:CartPole-v1", "navix:Navix-DoorKey-5x5-v0", "xminigrid:MiniGrid
 @pytest.mark.parametrize("name", NAMES)
 def test_they_train_cancel_and_resume_bit_for_bit(name, tmp_path, monkeypatch):
     pytest.importorskip(name.partition(":")[0])
-    monkeypatch.setattr("pbim.cli.train._keep_compiled", lambda: None)
+    monkeypatch.setattr("pbim.training.compiled.keep_compiled", lambda: None)
 
-    def trained(folder, frames, **changes):
-        arguments = Train(
-            env=name,
-            intrinsic="rnd",
-            shaping="geometric",
-            num_envs=4,
-            num_steps=128,
-            minibatch_size=128,
-            frames=frames,
-            chunk=1,
-            evaluate_every=0,
-            out=tmp_path / folder,
-            **changes,
-        )
+    def trained(folder, frames, *more):
+        words = f"{name} --intrinsic rnd --shaping geometric --num-envs 4 --num-steps 128 --minibatch-size 128"
+        words += f" --frames {frames} --chunk 1 --evaluate-every 0 --out {tmp_path / folder}"
+        arguments = Train.parse([*words.split(), *more])
         assert arguments.run() == 0
         return arguments.out
 
     whole, parts = trained("whole", 1536), trained("parts", 512)
-    trained("parts", 1536, resume=True)
+    trained("parts", 1536, "--resume")
     rows = [json.loads(line) for line in (whole / METRICS).read_text().splitlines()]
     assert sum(row["episodes"] for row in rows) > 0
     assert max(row["residual"] for row in rows) < 1e-4

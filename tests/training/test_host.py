@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 import pbim
 from pbim.agents import ppo
-from pbim.cli.train import CHECKPOINT, METRICS, Train
+from pbim.cli.train import Train
 from pbim.cli.watch import Watch
 from pbim.envs import DoorKey, HostEnv
 from pbim.envs.gymnasium_host import COUNTERS
@@ -22,6 +22,7 @@ from pbim.errors import InputError
 from pbim.intrinsic import EpisodicCount
 from pbim.training import checkpoint
 from pbim.training.host import HostBackend
+from pbim.training.run import CHECKPOINT, METRICS
 
 SMALL = {"num_envs": 4, "num_steps": 16, "minibatch_size": 16, "total_frames": 128}
 
@@ -90,24 +91,13 @@ def test_a_resumed_run_drops_the_episodes_that_were_cut_and_nothing_else():
 
 
 def test_cartpole_trains_cancels_resumes_and_can_be_watched(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("pbim.cli.train._keep_compiled", lambda: None)
-    arguments = Train(
-        env="CartPole-v1",
-        intrinsic="count",
-        shaping="pbim",
-        gamma=0.995,
-        num_envs=4,
-        num_steps=64,
-        minibatch_size=64,
-        frames=512,
-        chunk=1,
-        evaluate_every=3,
-        evaluation_episodes=2,
-        out=tmp_path / "run",
-    )
+    monkeypatch.setattr("pbim.training.compiled.keep_compiled", lambda: None)
+    words = "CartPole-v1 --intrinsic count --shaping pbim --gamma 0.995 --num-envs 4 --num-steps 64"
+    words += f" --minibatch-size 64 --chunk 1 --evaluate-every 3 --evaluation-episodes 2 --out {tmp_path / 'run'}"
+    arguments = Train.parse([*words.split(), "--frames", "512"])
     assert arguments.run() == 0
     before = checkpoint.about(arguments.out / CHECKPOINT)["about"]
-    assert replace(arguments, frames=1024, resume=True, json=True).run() == 0
+    assert Train.parse([*words.split(), "--frames", "1024", "--resume", "--json"]).run() == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     rows = [json.loads(line) for line in (arguments.out / METRICS).read_text().splitlines()]
     assert before["updates"] == 2

@@ -122,3 +122,27 @@ def test_bad_input_is_refused():
 def test_flags_of_another_shape_than_the_rewards_are_named_as_they_were_given(shape):
     with pytest.raises(pbim.InputError, match=re.escape(f"ended must have the shape (3,) of shaped, received {shape}")):
         pbim.residuals(np.zeros(3), np.zeros(shape, bool), 0.9)
+
+
+@pytest.mark.parametrize("library", [*s.LIBRARIES, "jit"])
+def test_a_discarded_episode_does_not_count_and_the_finished_ones_do(library):
+    to, certificate = s.LIBRARIES.get(library, jax.numpy.asarray), pbim.Certificate(gamma=0.5)
+    discard = jax.jit(certificate.discard) if library == "jit" else certificate.discard
+    shaped = np.array([[1.0, 1.0], [-2.0, 4.0], [3.0, -6.0], [-6.0, 0.0]])
+    ended = np.array([[False, False], [True, False], [False, True], [True, False]])
+    state = certificate.init(2, like=to(shaped))
+    state = certificate.update(state, to(shaped[:2]), to(ended[:2]))
+    state = certificate.update(state, to(shaped[2]), to(ended[2]))  # the second environment ends at 1 + 2 - 1.5
+    assert certificate.report(state).episodes == 2
+    assert certificate.report(state).worst_absolute == 1.5
+    state = discard(state, to(np.array([True, False])))  # 3 was paid and will not be repaid
+    state = certificate.update(state, to(np.array([0.0, 0.0])), to(np.array([True, False])))
+    report = certificate.report(state)
+    assert (report.episodes, report.worst_absolute) == (3, 1.5)
+
+
+def test_its_state_may_be_donated():
+    certificate = pbim.Certificate(gamma=0.5)
+    shaped, ended = jax.numpy.ones((2, 3)), jax.numpy.zeros((2, 3), bool)
+    update = jax.jit(certificate.update, donate_argnums=0)
+    update(update(certificate.init(3, like=shaped), shaped, ended), shaped, ended)

@@ -22,7 +22,7 @@ class Spaces(NamedTuple):
     action: spaces.Space[Any]
 
 
-class Updates:
+class UpdateQueue:
     """The steps a bonus has yet to learn from: it learns from ``every`` vector steps at once.
 
     A bonus that is ``stepwise`` (counts, memories of an episode) must see one step at a time, in order, and a plain
@@ -130,7 +130,7 @@ class Recipe:
     A specification is copied with each wrapper around it; a recipe is not, because nothing ever changes it.
     """
 
-    def __init__(self, part: Bonus | Shaping) -> None:
+    def __init__(self, part: Bonus | Shaping[Any]) -> None:
         self._part: Any = part
         self._error = ""
         try:

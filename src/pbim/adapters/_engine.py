@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.adapters._bonus import Spaces, Updates, twin
-from pbim.adapters._evidence import Evidence, Mask, TrainingReport
+from pbim.adapters._bonus import Spaces, UpdateQueue, twin
+from pbim.adapters._evidence import EpisodeRecord, Mask, TrainingReport
 from pbim.adapters.batching import Arrays, from_arrays, to_arrays
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic, as_numbers
@@ -61,7 +61,7 @@ class RewardPath:
     def __init__(
         self,
         intrinsic: Bonus,
-        shaping: Shaping,
+        shaping: Shaping[Any],
         num_envs: int,
         spaces: Spaces,
         *,
@@ -75,9 +75,9 @@ class RewardPath:
         if max_episode_steps is not None:
             shaping.check_horizon(max_episode_steps)
         self._like = np.zeros(0, dtype)
-        self._updates = Updates(intrinsic, update_every, spaces)
+        self._updates = UpdateQueue(intrinsic, update_every, spaces)
         gamma = 1.0 if shaping.gamma is None else shaping.gamma
-        self._evidence = Evidence(Certificate(gamma=gamma), num_envs, self._like)
+        self._evidence = EpisodeRecord(Certificate(gamma=gamma), num_envs, self._like)
         self.intrinsic = as_intrinsic(intrinsic)
         self._live = _Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
         self._frozen: _Episodes | None = None
@@ -228,10 +228,10 @@ class _Episodes:
         self,
         intrinsic: Intrinsic,
         update: Callable[[Transition], None] | None,
-        shaping: Shaping,
+        shaping: Shaping[Any],
         num_envs: int,
         like: NDArray[np.floating],
-        evidence: Evidence | None,
+        evidence: EpisodeRecord | None,
     ) -> None:
         self._intrinsic, self._update, self._shaping, self._evidence = intrinsic, update, shaping, evidence
         self._like, self._shape = like, (num_envs,)
@@ -315,6 +315,6 @@ def _part(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
     return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
 
 
-def _description(shaping: Shaping) -> str:
+def _description(shaping: Shaping[Any]) -> str:
     """Return the conversion in words that are the same in every process (functions without their address)."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(shaping))

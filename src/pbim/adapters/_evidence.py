@@ -33,7 +33,7 @@ class TrainingReport(CertificateReport):
         return super().__str__() + notes
 
 
-class Evidence:
+class EpisodeRecord:
     """A certificate's state, with the latest steps waiting in a block: checking many at once costs less."""
 
     def __init__(self, certificate: Certificate, num_envs: int, like: NDArray[np.floating]) -> None:

@@ -24,7 +24,7 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
         self,
         venv: VecEnv,
         intrinsic: Bonus,
-        shaping: Shaping,
+        shaping: Shaping[Any],
         truncation: Truncation = "settle",
         *,
         update_every: int = 1,

@@ -43,7 +43,7 @@ if not TYPE_CHECKING:
 def wrap(
     env: Env[ObsType, ActType],
     intrinsic: Bonus,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     truncation: Truncation = ...,
     *,
     update_every: int = ...,
@@ -55,7 +55,7 @@ def wrap(
 def wrap(
     env: VectorEnv[ObsType, ActType, Any],
     intrinsic: Bonus,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     truncation: Truncation = ...,
     *,
     update_every: int = ...,
@@ -66,7 +66,7 @@ def wrap(
 def wrap(
     env: Env[ObsType, ActType] | VectorEnv[ObsType, ActType, Any],
     intrinsic: Bonus,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     truncation: Truncation = "settle",
     *,
     update_every: int = 1,
@@ -126,7 +126,7 @@ class ShapedEnv(Shaped, Wrapper[ObsType, ActType, ObsType, ActType], RecordConst
         self,
         env: Env[ObsType, ActType],
         intrinsic: Bonus,
-        shaping: Shaping,
+        shaping: Shaping[Any],
         truncation: Truncation = "settle",
         *,
         update_every: int = 1,
@@ -182,7 +182,7 @@ class ShapedVectorEnv(Shaped, VectorWrapperBase):
         self,
         env: VectorEnv[Any, Any, Any],
         intrinsic: Bonus,
-        shaping: Shaping,
+        shaping: Shaping[Any],
         truncation: Truncation = "settle",
         *,
         update_every: int = 1,
@@ -265,7 +265,7 @@ def _vector_spec(wrapped: EnvSpec, num_envs: int, wrapper: dict[str, Any]) -> En
     )
 
 
-def _with_recipes(intrinsic: Any, shaping: Any) -> tuple[Bonus, Shaping, dict[str, Any]]:
+def _with_recipes(intrinsic: Any, shaping: Any) -> tuple[Bonus, Shaping[Any], dict[str, Any]]:
     """Return a bonus, a conversion, and how to make others; a spec holds the recipes in place of the two."""
     recipes = {
         name: part if isinstance(part, Recipe) else Recipe(part)

@@ -10,6 +10,8 @@ from pbim._extras import require
 
 require("pbim.adapters.sb3", "stable_baselines3")
 
+from typing import Any
+
 from stable_baselines3.common.vec_env import VecEnv
 
 from pbim.adapters._evidence import TrainingReport as TrainingReport
@@ -25,7 +27,7 @@ __all__ = ["PBIMCallback", "ShapedVecEnv", "TrainingReport", "load", "save", "wr
 def wrap(
     venv: VecEnv,
     intrinsic: Bonus,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     truncation: Truncation = "settle",
     *,
     update_every: int = 1,

@@ -16,9 +16,9 @@ def check_counts(config: Any, *names: str) -> None:
             raise InputError(f"{name} must be a whole number of at least 1, received {value!r}: raise it")
 
 
-def check_discount(shaping: Shaping, gamma: float) -> None:
+def check_discount(shaping: Shaping[Any], gamma: float) -> None:
     """Refuse a conversion whose discount is not the one that F' is learned with."""
-    converted = getattr(shaping, "gamma", None)
+    converted = shaping.gamma
     if converted is not None and float(converted) != gamma:
         raise InputError(
             f"shaping.gamma must be the discount that F' is learned with, {gamma}, received {converted}: "
@@ -26,17 +26,15 @@ def check_discount(shaping: Shaping, gamma: float) -> None:
         )
 
 
-def check_continues(env: Interface, truncation: Truncation) -> None:
-    """Refuse to go on past a time limit where the environment cannot."""
-    if truncation == "continue" and getattr(env, "stops_at_limit", False):
+def check_windows(env: Interface, truncation: Truncation) -> None:
+    """Refuse to go on past a time limit where there is none, or where the environment restarts there by itself."""
+    if truncation == "continue" and not (env.max_steps and hasattr(env, "reset")):
         raise InputError(
-            f"truncation 'continue' needs an environment that goes on after its time limit, received "
-            f"{type(env).__name__}, which does not: pass 'settle' or 'bootstrap'"
+            f"truncation 'continue' needs a compiled environment with a time limit, received {env}: pass 'settle' or "
+            "'bootstrap' for one that Gymnasium restarts"
         )
 
 
-def is_exact(shaping: Shaping, truncation: Truncation) -> bool:
+def is_exact(shaping: Shaping[Any], truncation: Truncation) -> bool:
     """Tell whether F' cancels over every whole episode; in an endless task, whether it is repaid along the way."""
-    parts: tuple[Shaping, ...] = getattr(shaping, "members", (shaping,))
-    repays = all(getattr(part, "repays", True) for part in parts)
-    return shaping.guarantee.level is Level.EXACT and (repays or truncation != "continue")
+    return shaping.guarantee.level is Level.EXACT and (shaping.repays or truncation != "continue")

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from pbim.agents import _bonus
-from pbim.agents._checks import check_continues, check_counts, check_discount, is_exact
-from pbim.agents._correct import Adops
+from pbim.agents import bonus as _bonus
+from pbim.agents._checks import check_counts, check_discount, check_windows, is_exact
 from pbim.agents._metrics import Metrics
 from pbim.agents._minibatches import Cuts
-from pbim.agents._networks import InitScheme, MemoryKind, Network
+from pbim.agents.adops import Adops
+from pbim.agents.networks import InitScheme, MemoryKind, Network
 from pbim.config import Component
 from pbim.envs import Environment, Interface
 from pbim.errors import InputError, InputTypeError
@@ -31,8 +31,8 @@ class PPO(Component):
         reward_scale: What multiplies all that is learned from, R and F' alike; it changes no optimum.
         truncation: What the learner does at a time limit (see :mod:`pbim.truncation`). ``"settle"`` stops there and
             settles the ledger. ``"bootstrap"`` adds the shaped value of the final observation and leaves the ledger
-            open. ``"continue"`` takes the limit for the edge of a window: the row of figures is cut there, and nothing
-            else, neither environment, memory, bonus, ledger nor target, takes notice.
+            open. ``"continue"`` takes every ``env.max_steps`` steps for a window of a task that goes on: an episode of
+            the figures is cut there, and neither environment, memory, bonus, ledger nor target takes notice.
         settlement: Which ledgers are settled: those of every ``"episode"``; only those of episodes that end by
             ``"termination"``, while a truncated one's is forgotten although the learner stops there; or, inside each
             ``"rollout"``, what that rollout paid, centred by its own mean. The last two are readings of the paper that
@@ -50,7 +50,7 @@ class PPO(Component):
     env: Interface
     intrinsic: Any = None
     intrinsic_scale: float = 1.0
-    shaping: Shaping = field(default_factory=NoBonus)
+    shaping: Shaping[Any] = field(default_factory=NoBonus)
     correction: Adops | None = None
     reward_scale: float = 1.0
     gamma: float = 0.99
@@ -110,15 +110,15 @@ class PPO(Component):
                 f"{self.truncation!r}: pass truncation='settle', or settlement='episode'"
             )
         check_discount(self.shaping, self.bonus_gamma)
-        check_continues(self.env, self.truncation)
+        check_windows(self.env, self.truncation)
         if self.env.max_steps:
             self.shaping.check_horizon(self.env.max_steps)
 
     @property
     def exact(self) -> bool:
         """Whether the run promises that F' cancels over every whole episode."""
-        kept = self.settlement == "episode" and self.correction is None
-        return kept and is_exact(self.shaping, self.truncation)
+        whole = self.settlement == "episode" and self.correction is None
+        return whole and is_exact(self.shaping, self.truncation)
 
     @property
     def compiled_env(self) -> Environment[Any]:

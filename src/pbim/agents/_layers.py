@@ -57,25 +57,25 @@ def flat(image: Array) -> Array:
 def take_rows(rows: Array, index: Array) -> Array:
     """Return ``rows[index]`` (..., K) of rows (n, K); rows of bytes are moved a word at a time."""
     if rows.dtype != jnp.uint8 or rows.shape[-1] % 4:
-        return _taken(rows, index)
+        return _gather(rows, index)
     words = jax.lax.bitcast_convert_type(rows.reshape(rows.shape[0], -1, 4), jnp.uint32)
-    return jax.lax.bitcast_convert_type(_taken(words, index), jnp.uint8).reshape(*index.shape, rows.shape[-1])
+    return jax.lax.bitcast_convert_type(_gather(words, index), jnp.uint8).reshape(*index.shape, rows.shape[-1])
 
 
-def _taken(rows: Array, index: Array) -> Array:
-    taken: Array = rows.at[index].get(mode="promise_in_bounds")
-    return taken
+def _gather(rows: Array, index: Array) -> Array:
+    gathered: Array = rows.at[index].get(mode="promise_in_bounds")
+    return gathered
 
 
 def pooled_conv(layer: LayerParams, image: Array) -> Array:
     """Return max-pool(relu(conv 2x2)), (outputs, height, width, batch), of images (channels, H, W, batch)."""
     height, width = ((length - 1) // 2 for length in image.shape[1:3])
-    seen = [
+    views = [
         [image[:, y : y + 2 * height - 1 : 2, x : x + 2 * width - 1 : 2].reshape(image.shape[0], -1) for x in range(3)]
         for y in range(3)
     ]
     windows = [
-        jnp.concatenate([seen[y + dy][x + dx] for dy in (0, 1) for dx in (0, 1)]) for y in (0, 1) for x in (0, 1)
+        jnp.concatenate([views[y + dy][x + dx] for dy in (0, 1) for dx in (0, 1)]) for y in (0, 1) for x in (0, 1)
     ]
     largest = _largest_of_four(_by_tap(layer.weight), layer.bias, windows)
     return largest.reshape(-1, height, width, image.shape[-1])

@@ -8,7 +8,7 @@ import optax  # type: ignore[import-untyped]
 from jax import Array
 
 from pbim.agents import _layers
-from pbim.agents._networks import Output, Params
+from pbim.agents.networks import Output, Params
 
 if TYPE_CHECKING:
     from pbim.agents._config import PPO

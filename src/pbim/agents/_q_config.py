@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from pbim.agents._checks import check_continues, check_counts, check_discount, is_exact
+from pbim.agents._checks import check_counts, check_discount, check_windows, is_exact
 from pbim.config import Component
 from pbim.envs import FiniteEnvironment
 from pbim.errors import InputError
@@ -18,7 +18,7 @@ from pbim.shaping import LookAhead, NoBonus, Shaping
 from pbim.truncation import Truncation
 
 
-class Episodes(NamedTuple):
+class EpisodeRows(NamedTuple):
     """The rows of a run, one per episode, (episodes,) each; ``return_`` is stored as ``return``."""
 
     episode: Annotated[NDArray[np.int32], Metric(label="Episode", unit="from 0", average="last", dtype="int32")]
@@ -48,8 +48,8 @@ class QLearning(Component):
             one that an unshaped learner with the table Q + Phi would have, and its residual, off policy, need not be 0.
         truncation: What the learner does at a time limit (see :mod:`pbim.truncation`). ``"settle"`` sets the target to
             r + F' with the ledger settled; ``"bootstrap"`` adds the value of the next state and leaves the ledger open;
-            ``"continue"`` takes the limit for the edge of a window: it makes a row of the records and moves epsilon,
-            and neither environment, bonus, ledger nor target takes notice.
+            ``"continue"`` takes every ``env.max_steps`` steps for a window of a task that goes on: it makes a row of
+            the records and moves epsilon, and neither environment, bonus, ledger nor target takes notice.
         advice: Phi(s, a), (num_states, num_actions) as a nested tuple, by which look-ahead advice and PIES choose
             actions: Q + advice, the latter fading with its coefficient (Wiewiora et al. 2003; Behboudian et al. 2022).
         lanes: How many seeds a study trains side by side in one program; part of the arithmetic.
@@ -58,7 +58,7 @@ class QLearning(Component):
 
     kind: ClassVar[str] = "q-learning"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        name.removesuffix("_"): metric for name, metric in metrics_of(Episodes).items()
+        name.removesuffix("_"): metric for name, metric in metrics_of(EpisodeRows).items()
     }
     axis: ClassVar[str] = "episode"
 
@@ -66,7 +66,7 @@ class QLearning(Component):
     episodes: int = 4000
     intrinsic: Any = None
     intrinsic_scale: float = 1.0
-    shaping: Shaping = field(default_factory=NoBonus)
+    shaping: Shaping[Any] = field(default_factory=NoBonus)
     gamma: float = 0.99
     learning_rate: float = 0.1
     epsilon_start: float = 1.0
@@ -90,7 +90,7 @@ class QLearning(Component):
             if not low <= getattr(self, name) <= high:
                 raise InputError(f"{name} must be in [{low}, {high}], received {getattr(self, name)}: 0.1 is usual")
         check_discount(self.shaping, self.gamma)
-        check_continues(self.env, self.truncation)
+        check_windows(self.env, self.truncation)
         self._check_advice()
 
     def _check_advice(self) -> None:

@@ -9,10 +9,10 @@ import jax
 from jax import Array
 
 from pbim._jit import jit
-from pbim.agents import _rollout, _update
+from pbim.agents import rollout as _rollout, update as _update
 from pbim.agents._config import PPO as PPO
 from pbim.agents._metrics import Metrics as Metrics
-from pbim.agents._update import Carry as Carry
+from pbim.agents.update import Carry as Carry
 
 
 @jit(static_argnums=0)

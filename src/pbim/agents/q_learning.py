@@ -13,8 +13,8 @@ import numpy as np
 from jax import Array
 
 from pbim._jit import jit
-from pbim.agents import _bonus
-from pbim.agents._q_config import Episodes as Episodes, QLearning as QLearning
+from pbim.agents import bonus as _bonus
+from pbim.agents._q_config import EpisodeRows as EpisodeRows, QLearning as QLearning
 from pbim.envs import Timestep
 from pbim.intrinsic import Transition
 from pbim.shaping import PIES, State, advised_values
@@ -121,10 +121,10 @@ def result_of(runs: SeedState) -> Result:
     return Result(runs.returns, runs.lengths, runs.goals, runs.q, runs.visits, runs.certificate.worst, runs.steps)
 
 
-def episodes_of(run: SeedState) -> Episodes:
+def rows_of(run: SeedState) -> EpisodeRows:
     """Return the rows of one seed that has played all its episodes."""
     lengths = np.asarray(run.lengths)
-    return Episodes(
+    return EpisodeRows(
         episode=np.arange(len(lengths), dtype=np.int32),
         steps=np.cumsum(lengths, dtype=np.int64),
         return_=np.asarray(run.returns),
@@ -188,7 +188,8 @@ def step(config: QLearning, run: SeedState, draws: Draws) -> SeedState:
     active = run.episode < config.episodes
     action = choose(config, run, draws)
     out = config.env.step(draws.step, run.state, action)
-    row = out.terminated | out.truncated
+    full = run.length + 1 >= config.env.max_steps if config.truncation == "continue" else out.truncated
+    row = out.terminated | full
     end = ends(config.truncation, out.terminated, out.truncated)
     best = jnp.argmax(_preferences(config, run, out.obs) if config.looks_ahead else run.q[out.obs])
     bonus, shaping, certificate, shaped = _reward(config, run, action, out, end, active, best)

@@ -9,7 +9,7 @@ import tyro
 import pbim
 from pbim.cli.catalogue import List
 from pbim.cli.procrastination import Procrastination
-from pbim.cli.report import Report
+from pbim.cli.report import WriteReport
 from pbim.cli.reproduce import Reproduce
 from pbim.cli.results import Results
 from pbim.cli.train import Train
@@ -28,7 +28,7 @@ _Command = (
     | Annotated[Train, tyro.conf.subcommand("train")]
     | Annotated[Watch, tyro.conf.subcommand("watch")]
     | Annotated[Results, tyro.conf.subcommand("results")]
-    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[WriteReport, tyro.conf.subcommand("report")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
     | Annotated[List, tyro.conf.subcommand("list")]
@@ -53,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsed(arguments: list[str]) -> Reproduce | Train | Watch | Results | Report | Verify | Procrastination | List:
+def _parsed(
+    arguments: list[str],
+) -> Reproduce | Train | Watch | Results | WriteReport | Verify | Procrastination | List:
     if arguments[0] == "train":  # these two have options that depend on the components they name
         return Train.parse(arguments[1:])
     if arguments[0] == "verify":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pbim.cli.tables import print_table
-from pbim.config import components
+from pbim.config import components, key_of
 from pbim.errors import MissingExtraError
 
 
@@ -64,7 +64,7 @@ def _catalogue() -> dict[str, list[dict[str, Any]]]:
         from pbim.studies import STUDIES
 
         found["studies"] = [
-            {"name": name, "runs": sum(map(study.seeds_of, study.cells)), "asks": study.summary}
+            {"name": name, "runs": len({key_of(document) for *_, document in study.runs()}), "asks": study.summary}
             for name, study in STUDIES.items()
         ]
         found["environments"] = [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()]

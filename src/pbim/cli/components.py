@@ -14,9 +14,9 @@ from typing import Any
 
 import tyro
 
-from pbim.config import Family, find, kebab
+from pbim.config import Family, decode, find, kebab
 from pbim.errors import InputError
-from pbim.shaping import GRM, Centring, Geometric, Shaping
+from pbim.shaping import Centring, Shaping
 
 STYLE = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
 
@@ -70,10 +70,10 @@ def make(family: Family, name: str, **offered: Any) -> Any:
     return cls(**given)
 
 
-def conversion(name: str, gamma: Any) -> Shaping[Any]:
-    """Return the conversion that a name means, for the discount of the learner or of the task."""
-    halves = (Geometric(gamma=gamma), GRM(gamma=gamma)) if name == "mixture" else ()
-    made: Shaping[Any] = make("shaping", name, gamma=gamma, decay_steps=1_000_000, members=halves)
+def conversion(name: str, gamma: Any, **offered: Any) -> Shaping[Any]:
+    """Return the conversion that a name means, for a discount, with what is offered for its other fields."""
+    halves = tuple(make("shaping", half, gamma=gamma, **offered) for half in ("geometric", "grm"))
+    made: Shaping[Any] = make("shaping", name, gamma=gamma, decay_steps=1_000_000, members=halves, **offered)
     return made
 
 
@@ -85,6 +85,7 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
         own: The names of the command's own options, which come first.
         components: The chosen components by prefix.
 
+    >>> from pbim.shaping import Geometric
     >>> lengthen(["--rate", "0.1", "--no-normalize"], ["gamma"], {"shaping": Geometric(gamma=0.9)})
     ['--shaping.rate', '0.1', '--shaping.normalize', 'False']
 
@@ -130,7 +131,7 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
             metavar="CENTRING",
-            instance_from_str=lambda words: find("shaping", words[0])(),
+            instance_from_str=lambda words: decode({"kind": words[0]}),
             is_instance=lambda value: isinstance(value, Centring),
             str_from_instance=lambda value: [value.kind],
         )

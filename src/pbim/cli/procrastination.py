@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pbim.cli.verify import NOT_PRESERVED, PRESERVED, number, refuse, save
 from pbim.errors import InputError
-from pbim.verification._numbers import shown
+from pbim.verification.numbers import shown
 from pbim.verification.procrastination import procrastination_map, stalling_gain, visits_worth_stalling
 
 

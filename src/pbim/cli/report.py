@@ -11,7 +11,7 @@ from pbim.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class WriteReport:
     """Write a study's results as one page that opens anywhere, verdicts on the claims first.
 
     The page is one HTML file: curves, tables, policies, certificates, every run; figures lie beside it as SVG and PDF.

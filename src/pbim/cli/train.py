@@ -15,6 +15,8 @@ ALPHA = 0.025
 """The bonus coefficient where none is given: the paper's largest on DoorKey."""
 RECOMMENDED = "geometric"
 """The conversion of a bonus where none is named."""
+PRESETS = {"rate": 0.02, "delay": 32}
+"""How strong a conversion is where nothing is said: what our study of DoorKey found best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,9 @@ class Train:
     any Gymnasium id with discrete actions (stepped on the host; gymnasium:ID steps one of ours there too), or your own
     package.module:Class. BONUS: none, or one that pbim list shows. CONVERSION: one that pbim list shows, or adops or
     adopes (two critics). Both may be your own package.module:Class. Their fields are the options below; --rate is
-    short for --shaping.rate, --alpha for --intrinsic-scale, the coefficient that every bonus is multiplied by.
+    short for --shaping.rate, --alpha for --intrinsic-scale, the coefficient that every bonus is multiplied by (0.025
+    where a bonus is named), --frames for --total-frames. Without ENV it is DoorKey-8x8; a bonus without a named
+    conversion is converted by geometric, and --shaping raw adds it as it is.
 
     Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
     """
@@ -97,7 +101,7 @@ def _learner(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     if name in ("adops", "adopes"):
         correction = Adops(rise_frames=0 if name == "adops" else 1_000_000)
         return PPO(**settings, shaping=Raw(), correction=correction, critics="separate"), rest
-    shaping = NoBonus() if name == "none" else components.conversion(name, settings["gamma"])
+    shaping = NoBonus() if name == "none" else components.conversion(name, settings["gamma"], **PRESETS)
     return PPO(**settings, shaping=shaping), rest
 
 

@@ -4,8 +4,9 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -15,11 +16,11 @@ from pbim import config
 from pbim.cli import components
 from pbim.errors import InputError, choose
 from pbim.shaping import Shaping
-from pbim.verification._numbers import parse, shown
 from pbim.verification.bonuses import BONUSES
 from pbim.verification.gallery import MDPS
 from pbim.verification.mdp import FiniteMDP
 from pbim.verification.mistakes import FlippedPBIM, UnsettledPBRS
+from pbim.verification.numbers import parse, shown
 from pbim.verification.picture import draw
 from pbim.verification.verifier import LIMIT, verify
 
@@ -77,6 +78,8 @@ class Verify:
             if "--json" in rest:
                 print(json.dumps({"error": str(error)}))
             raise
+        if any(word.partition("=")[0] == "--shaping.gamma" for word in rest):
+            raise InputError("--shaping.gamma is the task's gamma here: pass --shaping-gamma for another one")
         own = [option for option in components.options_of(cls) if option != "shaping"] + ["float", "list"]
         words = components.lengthen(rest, own, {"shaping": shaping})
         with components.registry(exact=True):
@@ -96,7 +99,20 @@ def named_shaping(name: str) -> Shaping[Any]:
     any_gamma = Fraction(1)
     if name in MISTAKES:
         return MISTAKES[name](gamma=any_gamma)  # type: ignore[call-arg]
-    return components.conversion(name, any_gamma)
+    made: Shaping[Any] = exactly(components.conversion(name, any_gamma))
+    return made
+
+
+def exactly(shaping: Any) -> Any:
+    """Return a conversion with every decimal number as the fraction it looks like: 0.1 is 1/10."""
+    changes: dict[str, Any] = {}
+    for field in fields(shaping):
+        value = getattr(shaping, field.name)
+        if isinstance(value, float) and isfinite(value):
+            changes[field.name] = Fraction(str(value))
+        elif field.name == "members":
+            changes[field.name] = tuple(map(exactly, value))
+    return replace(shaping, **changes)
 
 
 def run(args: Verify) -> int:

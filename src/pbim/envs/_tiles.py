@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-Array = np.ndarray[Any, Any]
-Shape = Callable[[Array, Array], Array]
+Shape = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 BLACK, GREY, RED, GOAL_GREEN, YELLOW = (0, 0, 0), (100, 100, 100), (255, 0, 0), (0, 255, 0), (255, 255, 0)
 
@@ -35,14 +35,14 @@ def triangle(a: tuple[float, float], b: tuple[float, float], c: tuple[float, flo
     scale = 1 / (dot00 * dot11 - dot01 * dot01)
     cosine, sine = math.cos(-turn), math.sin(-turn)
 
-    def inside(x: Array, y: Array) -> Array:
+    def inside(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
         x, y = x - 0.5, y - 0.5
         turned_x, turned_y = 0.5 + x * cosine - y * sine, 0.5 + y * cosine + x * sine
         v2x, v2y = turned_x - corner[0], turned_y - corner[1]
         dot02, dot12 = v0[0] * v2x + v0[1] * v2y, v1[0] * v2x + v1[1] * v2y
         u = (dot11 * dot02 - dot01 * dot12) * scale
         v = (dot00 * dot12 - dot01 * dot02) * scale
-        result: Array = (u >= 0) & (v >= 0) & (u + v < 1)
+        result: NDArray[Any] = (u >= 0) & (v >= 0) & (u + v < 1)
         return result
 
     return inside
@@ -55,10 +55,10 @@ def letter(name: str) -> Shape:
     size = 0.085
     left, top = 0.5 - columns * size / 2, 0.5 - rows * size / 2
 
-    def inside(x: Array, y: Array) -> Array:
+    def inside(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
         column, row = np.floor((x - left) / size).astype(int), np.floor((y - top) / size).astype(int)
         within = (column >= 0) & (column < columns) & (row >= 0) & (row < rows)
-        result: Array = within & dots[row.clip(0, rows - 1), column.clip(0, columns - 1)]
+        result: NDArray[Any] = within & dots[row.clip(0, rows - 1), column.clip(0, columns - 1)]
         return result
 
     return inside

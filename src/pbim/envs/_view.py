@@ -1,7 +1,7 @@
 """What a MiniGrid agent sees: a 7x7 window turned to its heading, with walls and shut doors hiding what is behind.
 
 Nothing but the agent's place, its heading and the door decides what is hidden (key and goal hide nothing), so which
-cells are seen is a table over those, built once per size. So is, on grids up to 8x8, the whole view but for the key:
+cells are visible is a table over those, built once per size. So is, on grids up to 8x8, the whole view but for the key:
 two megabytes that double the speed. At 16x16 it would take seventy, and the same formula is computed instead.
 """
 
@@ -46,7 +46,7 @@ def observe(state: DoorKeyState, size: int) -> jax.Array:
 
 
 def encode(xp: Any, rows: Any, agent: Any, heading: Any, door: Any, door_state: Any, at_key: Any, size: int) -> Any:
-    """Compute views (..., 7, 7, 3) uint8; rows (..., 7) say what is seen, the other arguments are (..., 1, 1, 1)."""
+    """Compute views (..., 7, 7, 3) uint8; rows (..., 7) say what is visible, the other arguments are (..., 1, 1, 1)."""
     across, down, channel = _axes(xp)
     x, y = world_coordinates(agent % size, agent // size, heading, across, down)
     wall = (x <= 0) | (x >= size - 1) | (y <= 0) | (y >= size - 1) | (x == door % size)
@@ -55,12 +55,12 @@ def encode(xp: Any, rows: Any, agent: Any, heading: Any, door: Any, door_state: 
     cell = xp.where((x == door % size) & (y == door // size), DOOR + (door_state << 16), cell)
     cell = xp.where((across == VIEW // 2) & (down == VIEW - 1), EMPTY, cell)
     cell = xp.where(at_key, KEY, cell)
-    seen = (rows[..., None, :, None] >> across) & 1
-    return (xp.where(seen, cell, UNSEEN) >> 8 * channel & 255).astype(np.uint8)
+    visible = (rows[..., None, :, None] >> across) & 1
+    return (xp.where(visible, cell, UNSEEN) >> 8 * channel & 255).astype(np.uint8)
 
 
 def visible_rows(state: DoorKeyState, size: int) -> jax.Array:
-    """Look up which cells of the view are seen: bit i of entry j of (7,) uint8 is the cell i across, j down."""
+    """Look up which cells of the view are visible: bit i of entry j of (7,) uint8 is the cell i across, j down."""
     place = _place(state.agent, state.heading, state.door, size)
     return _entry(visibility_table(size), 2 * place + (state.door_state == OPEN))
 
@@ -99,7 +99,7 @@ def keyless_table(size: int) -> Bytes:
 def visibility_table(size: int) -> Bytes:
     """Tabulate MiniGrid's ``Grid.process_vis`` for all places, door shut and open: (entries, 7) rows of 7 bits.
 
-    A seen cell that hides nothing shows its neighbours to the left and right and the three cells ahead of those and
+    A visible cell that hides nothing shows its neighbours to the left and right and the three cells ahead of those and
     itself; rows are settled from the agent's own towards the horizon.
     """
     agent, heading, door, is_open = _places(size, 2)
@@ -114,13 +114,13 @@ def visibility_table(size: int) -> Bytes:
         return bits
 
     rows = np.zeros((len(agent), VIEW), np.uint8)
-    seen = np.full(len(agent), 1 << VIEW // 2, np.uint8)
+    visible = np.full(len(agent), 1 << VIEW // 2, np.uint8)
     for down in reversed(range(VIEW)):
         clear = transparent(down)
         for _ in range(VIEW - 1):
-            seen |= _spread(seen & clear)
-        rows[:, down] = seen
-        seen = _spread(seen & clear)
+            visible |= _spread(visible & clear)
+        rows[:, down] = visible
+        visible = _spread(visible & clear)
     return rows
 
 

@@ -132,7 +132,7 @@ class CliffWalk(Component):
             self.observe(following),
             reward.astype(jnp.float32),
             at_goal | fell,
-            following.step % self.max_steps == 0,
+            following.step >= self.max_steps,
         )
 
     def arrays(self, *, exact: bool = False) -> CliffWalkArrays:

@@ -124,7 +124,7 @@ class DoorKey(Component):
             self.observe(following),
             jnp.where(terminated, self._goal_reward(following.step), 0.0),
             terminated,
-            following.step % self.max_steps == 0,
+            following.step >= self.max_steps,
         )
 
     def _is_wall(self, cell: jax.Array, door: jax.Array) -> jax.Array:

@@ -39,8 +39,6 @@ class Foreign(Component, ABC):
 
     """
 
-    stops_at_limit: ClassVar[bool] = True
-
     id: str
     limit: int | None = None
 
@@ -72,15 +70,17 @@ def _observation(env: Foreign) -> jax.ShapeDtypeStruct:
 
 @cache
 def _make(library: str, make: Callable[[Any, str, int | None], Any], name: str, limit: int | None) -> Any:
-    """Let a library make its environment, once for each name and limit."""
+    """Let a library make its environment, once for each name and limit.
+
+    The first need may come while JAX traces a program, which the arrays of a library must not become a part of.
+    """
     try:
-        module = import_module(library)
+        with jax.ensure_compile_time_eval():
+            return make(import_module(library), name, limit)
     except ImportError:
         raise InputError(
             f"env {library}:{name} needs {library}, which is not installed: pip install {library}"
         ) from None
-    try:
-        return make(module, name, limit)
     except (KeyError, ValueError, NotImplementedError) as error:
         raise InputError(
             f"env {library}:{name} cannot be made by {library} ({error}): use another of its names"
@@ -217,11 +217,6 @@ class Flattened(Component):
     kind: ClassVar[str] = "flattened"
 
     env: Environment[Any]
-
-    @property
-    def stops_at_limit(self) -> bool:
-        """The environment's own."""
-        return getattr(self.env, "stops_at_limit", False)
 
     @property
     def num_actions(self) -> int:

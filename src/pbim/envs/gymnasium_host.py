@@ -42,7 +42,6 @@ class HostEnv(Component):
     """
 
     kind: ClassVar[str] = "gymnasium"
-    stops_at_limit: ClassVar[bool] = True
 
     id: str
 

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from pbim._jit import jit
 from pbim.envs.gymnasium_single import JaxEnv, check_render_mode, count_key, keys_of, observation_space, with_fields
@@ -16,7 +17,6 @@ from pbim.envs.protocol import Environment, Timestep, pick
 from pbim.envs.render import frame
 from pbim.errors import InputError
 
-Array = np.ndarray[Any, Any]
 Counted = dict[str, jax.Array]
 """What a count bonus counts, (num_envs,), by its name in ``info``; empty if the environment does not say."""
 
@@ -61,7 +61,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Start all episodes, or those of ``options["reset_mask"]`` (num_envs,) bool; seeds start random keys anew."""
         mask = self._reset_mask(options)
         self._seed(seed, mask)
@@ -72,7 +72,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         self._ended = self._ended & ~mask
         return self._host(obs), _info(counted, mask)
 
-    def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Take one action in every environment; actions (num_envs,)."""
         actions = self._checked(actions)
         mode = self.autoreset_mode
@@ -104,7 +104,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
             info = self._add_info(info, final, int(i))
         return info
 
-    def _reset_mask(self, options: dict[str, Any] | None) -> Array:
+    def _reset_mask(self, options: dict[str, Any] | None) -> NDArray[Any]:
         if options is None or "reset_mask" not in options:
             return np.ones(self.num_envs, bool)
         mask = options["reset_mask"]
@@ -122,7 +122,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
             raise gymnasium.error.ResetNeeded("JaxVectorEnv: reset all environments before resetting some of them")
         return mask
 
-    def _seed(self, seed: int | Sequence[int | None] | None, mask: Array) -> None:
+    def _seed(self, seed: int | Sequence[int | None] | None, mask: NDArray[Any]) -> None:
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
         super().reset(seed=seed if isinstance(seed, int) else None)
         if self._keys is None:
@@ -134,7 +134,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
         given = mask & np.array([one is not None for one in seeds])
         self._keys = pick(given, keys_of(np.array([one or 0 for one in seeds], object)), self._keys)
 
-    def _checked(self, actions: Any) -> Array:
+    def _checked(self, actions: Any) -> NDArray[Any]:
         if self._states is None:
             raise gymnasium.error.ResetNeeded("JaxVectorEnv: call reset() before step()")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
@@ -150,7 +150,7 @@ class JaxVectorEnv(VectorEnv[Any, Any, Any]):
             )
         return array
 
-    def _host(self, obs: jax.Array) -> Array:
+    def _host(self, obs: jax.Array) -> NDArray[Any]:
         return np.array(obs, self.observation_space.dtype)
 
 
@@ -167,7 +167,7 @@ def make(
     return JaxVectorEnv(env, num_envs=num_envs, autoreset_mode=autoreset_mode, render_mode=render_mode)
 
 
-def _info(counted: Counted, mask: Array) -> dict[str, Any]:
+def _info(counted: Counted, mask: NDArray[Any]) -> dict[str, Any]:
     info: dict[str, Any] = {name: np.where(mask, np.asarray(keys, np.int64), 0) for name, keys in counted.items()}
     return info | {f"_{name}": mask.copy() for name in counted}
 

@@ -53,7 +53,7 @@ class _Search:
         x, y = cells % size, cells // size
         border = (x == 0) | (x == size - 1) | (y == 0) | (y == size - 1)
         wall = border | (x == door % size) & (cells != door)
-        lies, held = (cells == key) & (key != CARRIED), (key == CARRIED)[:, 0]
+        lies, carried = (cells == key) & (key != CARRIED), (key == CARRIED)[:, 0]
         is_door, is_open = cells == door, (door_state == OPEN)[:, 0]
 
         self.deltas = (1, size, -1, -size)
@@ -65,7 +65,7 @@ class _Search:
         self.locked = door_state[:, :, None] == LOCKED
         self.reached: Bools = np.zeros((len(agent), 2, 2, 4, len(cells)), bool)
         rows = np.arange(len(agent))
-        self.reached[rows, held.astype(int), is_open.astype(int), heading[:, 0], agent[:, 0]] = True
+        self.reached[rows, carried.astype(int), is_open.astype(int), heading[:, 0], agent[:, 0]] = True
         self.frontier = self.reached.copy()
 
     def advance(self) -> bool:

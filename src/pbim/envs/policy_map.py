@@ -47,7 +47,7 @@ def policy_map(
     """
     from matplotlib.figure import Figure
 
-    q, seen = _check(q_values, visited, env)
+    q, is_known = _check(q_values, visited, env)
     if ax is None:
         figure = Figure(figsize=(max(4.0, 0.6 * env.width + 1.4), 0.6 * env.height + 0.9), layout="constrained")
         ax = figure.add_subplot()
@@ -55,13 +55,13 @@ def policy_map(
         figure = ax.figure.get_figure(root=True)
     cells = np.arange(env.num_states)
     ends = cells > env.start
-    best = np.where(seen & ~ends, q.max(axis=1), np.nan)
+    best = np.where(is_known & ~ends, q.max(axis=1), np.nan)
     colours = ax.imshow(best.reshape(env.height, env.width), cmap="viridis")
     for cell in cells:
         y, x = divmod(int(cell), env.width)
         if ends[cell]:
             _label(ax, x, y, "G" if cell == env.goal else "", "#7fbf7b" if cell == env.goal else "#5c4033")
-        elif not seen[cell]:
+        elif not is_known[cell]:
             _label(ax, x, y, "?", "#e8e8e8")
         else:
             _arrows(ax, x, y, q[cell], colours.to_rgba(best[cell]))
@@ -78,10 +78,10 @@ def _check(
     if q.shape != (env.num_states, env.num_actions):
         shape = (env.num_states, env.num_actions)
         raise InputError(f"q_values must have shape {shape}, received {q.shape}: pass the table of this grid")
-    seen = np.ones(env.num_states, bool) if visited is None else np.asarray(visited).astype(bool)
-    if seen.shape != (env.num_states,):
-        raise InputError(f"visited must have shape {(env.num_states,)}, received {seen.shape}: one entry per cell")
-    return q, seen
+    is_known = np.ones(env.num_states, bool) if visited is None else np.asarray(visited).astype(bool)
+    if is_known.shape != (env.num_states,):
+        raise InputError(f"visited must have shape {(env.num_states,)}, received {is_known.shape}: one entry per cell")
+    return q, is_known
 
 
 def _arrows(ax: "Axes", x: int, y: int, q: NDArray[Any], background: Any) -> None:

@@ -69,9 +69,8 @@ class Environment(Interface, Protocol[StateT]):
     """A pure JAX environment: ``reset`` and ``step`` on one unbatched state, made for ``jit``, ``vmap`` and ``scan``.
 
     An environment is a frozen dataclass: names and numbers only, equal where they are. Stepping a state that
-    terminated is the caller's mistake and has no defined result. A truncated one may be stepped on: the time limit is
-    then the edge of a window, and every ``max_steps``-th step since the reset is marked as truncated. One that cannot
-    go on has a class attribute ``stops_at_limit = True``.
+    terminated is the caller's mistake and has no defined result. A truncated one may be stepped on, by a learner that
+    takes every ``max_steps`` steps for a window of a task that goes on.
 
     Optional: ``num_states`` where observations are indices, ``count_key(state)`` below ``num_count_keys``, what count
     bonuses count, and ``optimal_length(state)``, the shortest possible episode from a reset state.

@@ -121,9 +121,9 @@ def _seen_cells(state: DoorKeyState, size: int) -> np.ndarray[Any, np.dtype[np.b
     across, down = np.meshgrid(np.arange(VIEW), np.arange(VIEW), indexing="ij")
     agent = int(state.agent)
     x, y = world_coordinates(agent % size, agent // size, int(state.heading), across, down)
-    seen = (rows[down] >> across & 1 == 1) & (x >= 0) & (x < size) & (y >= 0) & (y < size)
+    visible = (rows[down] >> across & 1 == 1) & (x >= 0) & (x < size) & (y >= 0) & (y < size)
     cells = np.zeros(size * size, bool)
-    cells[(y * size + x)[seen]] = True
+    cells[(y * size + x)[visible]] = True
     return cells
 
 

@@ -24,7 +24,7 @@ class Dynamics(NamedTuple):
     forward: MLP
 
 
-class Rows(NamedTuple):
+class StepRows(NamedTuple):
     """What the models read: encoded observations (rows, inputs) and actions (rows, actions)."""
 
     obs: Array
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     next_obs: Array
 
 
-def dynamics_init(key: Array, rows: Rows, hidden: tuple[int, ...], features: int) -> Dynamics:
+def dynamics_init(key: Array, rows: StepRows, hidden: tuple[int, ...], features: int) -> Dynamics:
     """Return random models for rows of these shapes."""
     encoder, inverse, forward = jax.random.split(key, 3)
     actions = rows.action.shape[1]
@@ -43,7 +43,7 @@ def dynamics_init(key: Array, rows: Rows, hidden: tuple[int, ...], features: int
     )
 
 
-def inverse_error(models: Dynamics, rows: Rows, discrete: bool) -> Array:
+def inverse_error(models: Dynamics, rows: StepRows, discrete: bool) -> Array:
     """Return L_I per row: cross-entropy of a discrete action, half the squared error of a continuous one."""
     phi, next_phi = mlp(models.encoder, rows.obs), mlp(models.encoder, rows.next_obs)
     predicted = mlp(models.inverse, jnp.concatenate([phi, next_phi], axis=1))
@@ -52,14 +52,14 @@ def inverse_error(models: Dynamics, rows: Rows, discrete: bool) -> Array:
     return 0.5 * jnp.sum((predicted - rows.action) ** 2, axis=1)
 
 
-def forward_error(models: Dynamics, rows: Rows) -> Array:
+def forward_error(models: Dynamics, rows: StepRows) -> Array:
     """Return L_F per row: half the squared distance of the predicted next features from the true ones."""
     phi, next_phi = mlp(models.encoder, rows.obs), mlp(models.encoder, rows.next_obs)
     predicted = mlp(models.forward, jnp.concatenate([phi, rows.action], axis=1))
     return 0.5 * jnp.sum((predicted - next_phi) ** 2, axis=1)
 
 
-def dynamics_loss(models: Dynamics, rows: Rows, weights: Array, beta: float, discrete: bool) -> Array:
+def dynamics_loss(models: Dynamics, rows: StepRows, weights: Array, beta: float, discrete: bool) -> Array:
     """Return (1 - beta) L_I + beta L_F, the mean over the rows of weight 1."""
     inverse = weighted_mean(inverse_error(models, rows, discrete), weights)
     return (1 - beta) * inverse + beta * weighted_mean(forward_error(models, rows), weights)
@@ -95,10 +95,10 @@ class DynamicsBonus(LearnedBonus):
             integers(who, num_actions=self.num_actions)
         super().__post_init__()
 
-    def rows(self, transition: Transition) -> Rows:
+    def rows(self, transition: Transition) -> StepRows:
         """Return the transition as vectors."""
         action = encode_action(type(self).__name__, transition.action, self.num_actions)
-        return Rows(self.encode(transition.obs), action, self.encode(transition.next_obs))
+        return StepRows(self.encode(transition.obs), action, self.encode(transition.next_obs))
 
     def init_models(self, key: Array, spec: Spec) -> DynamicsState:
         """Return random models for transitions of the shapes of ``spec.example``."""

@@ -200,7 +200,7 @@ class NormalizedObservations(Around):
         return merge(own, transition.next_obs, array_namespace(own.mean).astype(transition.valid, own.mean.dtype))
 
 
-class Updates(NamedTuple):
+class UpdateCount(NamedTuple):
     """How many updates there were."""
 
     done: Any
@@ -230,7 +230,7 @@ class WarmUp(Around):
     steps: int
 
     kind: ClassVar[str] = "warm-up"
-    statistics: ClassVar[type[Any] | None] = Updates
+    statistics: ClassVar[type[Any] | None] = UpdateCount
 
     def __post_init__(self) -> None:
         integers("WarmUp", steps=self.steps)
@@ -240,19 +240,19 @@ class WarmUp(Around):
         """Return a transition with boolean flags and ``valid``."""
         return _flagged("WarmUp", transition)
 
-    def start(self, example: Transition) -> Updates:
+    def start(self, example: Transition) -> UpdateCount:
         """Return that there were none."""
         del example
-        return Updates(np.zeros((), np.int32))
+        return UpdateCount(np.zeros((), np.int32))
 
-    def pay(self, own: Updates, paid: Sequence[Any]) -> Any:
+    def pay(self, own: UpdateCount, paid: Sequence[Any]) -> Any:
         """Return the bonus, or 0 in the first steps."""
         return paid[0] * (own.done >= self.steps)
 
-    def learn(self, own: Updates, transition: Transition, paid: Sequence[Any]) -> Updates:
+    def learn(self, own: UpdateCount, transition: Transition, paid: Sequence[Any]) -> UpdateCount:
         """Return one update more if there was a real step."""
         del paid
-        return Updates(own.done + transition.valid.any())  # type: ignore[union-attr]
+        return UpdateCount(own.done + transition.valid.any())  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, init=False)

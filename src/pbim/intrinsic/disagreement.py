@@ -100,7 +100,8 @@ class Disagreement(LearnedBonus):
         """Return the bonus of this step, (num_envs,); pure, for jit, scan and vmap."""
         x = self.inputs(state.encoder, transition)
         predicted = jax.vmap(mlp, in_axes=(0, None))(state.ensemble.params, x)
-        return predicted.var(axis=0).mean(axis=-1)  # Eq. 1
+        variance: Array = predicted.var(axis=0)
+        return variance.mean(axis=-1)  # Eq. 1
 
     def update_fn(self, state: DisagreementState, transition: Transition) -> DisagreementState:
         """Return the state after one pass of training on this step; pure, for jit, scan and vmap."""

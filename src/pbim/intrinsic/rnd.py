@@ -1,5 +1,6 @@
 """Bonus: how badly a trained network predicts a fixed random one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,7 +19,6 @@ from pbim.intrinsic._shell import Shell
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, flatten
 from pbim.intrinsic.protocol import Spec, Transition
-
 
 SMALL_BATCH = 64
 """Rows up to which NumPy is faster than a call of compiled code."""
@@ -111,7 +111,8 @@ class RND(LearnedBonus):
     def error_fn(self, state: RNDState, obs: Any) -> Array:
         """Return the prediction error of observations, (num_envs,)."""
         x = self.inputs(state.moments, obs)
-        return squared_error(state.predictor.params, x, mlp(state.target, x))
+        error: Array = squared_error(state.predictor.params, x, mlp(state.target, x))
+        return error
 
     def reward_fn(self, state: RNDState, transition: Transition) -> Array:
         """Return the bonus of this step, (num_envs,); pure, for jit, scan and vmap."""
@@ -177,6 +178,11 @@ class _Repeats(Compiled):
         self.table = None
         trained: RNDState = call(*ready, "train", *batch)
         return trained
+
+    def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Continue from saved arrays."""
+        super().load_state_dict(arrays)
+        self.host = None
 
     def distinct(self, obs: Any) -> Distinct | None:
         """Return the table of repeated observations; ``update`` finds that of ``reward`` if the values are the same."""

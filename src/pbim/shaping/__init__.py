@@ -14,14 +14,11 @@ from pbim.shaping._centring import (
     merge_means as merge_means,
 )
 from pbim.shaping._custom import Custom as Custom
-from pbim.shaping._ledger import (
-    GRM as GRM,
-    PBIM as PBIM,
-    Geometric as Geometric,
-    Ledger as Ledger,
-    LedgerState as LedgerState,
-)
+from pbim.shaping._geometric import Geometric as Geometric
+from pbim.shaping._grm import GRM as GRM
+from pbim.shaping._ledger import Ledger as Ledger, LedgerState as LedgerState
 from pbim.shaping._mixture import Mixture as Mixture
+from pbim.shaping._pbim import PBIM as PBIM
 from pbim.shaping._potentials import (
     PBRS as PBRS,
     ExpressedAdvice as ExpressedAdvice,
@@ -81,27 +78,3 @@ __all__ = [
     "save_state",
     "state_arrays",
 ]
-
-CONVERSIONS: dict[str, type[Shaping]] = {
-    "pbim": PBIM,
-    "grm": GRM,
-    "geometric": Geometric,
-    "bounded": Bounded,
-    "mixture": Mixture,
-    "custom": Custom,
-    "raw": Raw,
-    "none": NoBonus,
-    "pies": PIES,
-    "pbrs": PBRS,
-    "look-ahead": LookAhead,
-    "look-back": LookBack,
-    "expressed-advice": ExpressedAdvice,
-}
-"""Every conversion behind the init / step / rollout interface, by the name the command line knows it by."""
-
-GUARANTEES: dict[str, tuple[str, Guarantee]] = {
-    **{name: (kind.summary, kind.guarantee) for name, kind in CONVERSIONS.items()},
-    "adops": ("corrects the bonus where two critics say it would change the preferred action", ADOPS_GUARANTEE),
-    "adopes": ("the same, with a coefficient that rises to one", ADOPS_GUARANTEE),
-}
-"""What every conversion does and what it promises, for help texts, documents and reports."""

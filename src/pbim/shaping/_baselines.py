@@ -6,9 +6,9 @@ from numbers import Real
 from typing import ClassVar, NamedTuple
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows, array_namespace
+from pbim._arrays import Array, ArrayT, Rows, Values, array_namespace
 from pbim.errors import InputError
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_count
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_count, is_number
 
 
 class Stateless(NamedTuple):
@@ -18,24 +18,31 @@ class Stateless(NamedTuple):
 
 
 class FadingState(NamedTuple):
-    """``lanes`` (num_envs,) and the number of transitions seen so far by all environments, shape ()."""
+    """``lanes`` (num_envs,) and the number of transitions so far of all environments, shape ()."""
 
     lanes: Array
-    seen: Array
+    transitions: Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class Raw(Shaping):
+class Raw(Shaping[Stateless]):
     """The baseline F'_t = scale * F_t: intrinsic motivation as everyone adds it.
+
+    Args:
+        scale: The coefficient of the bonus.
+
+    Raises:
+        InputError: If ``scale`` is not a finite number.
 
     >>> import numpy as np, pbim
     >>> shaping = pbim.Raw(scale=0.5)
     >>> shaping.step(shaping.init(2), np.array([1.0, 3.0]), np.array([False, True]))[1]
     array([0.5, 1.5])
+
     """
 
     scale: Real | float = 1
-    gamma = None
+    title: ClassVar[str] = "Raw bonus"
     kind: ClassVar[str] = "raw"
     summary: ClassVar[str] = "adds the bonus as it is (times a coefficient)"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -43,51 +50,59 @@ class Raw(Shaping):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, bool) or not isinstance(self.scale, Real) or not isfinite(self.scale):
+        super().__post_init__()
+        if not is_number(self.scale) or not isfinite(self.scale):
             raise InputError(f"scale must be a finite number, received {self.scale!r}: 1 adds the bonus as it is")
 
-    def _start(self, lanes: Array) -> Stateless:
+    def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
 
-    def _run(self, state: Stateless, rows: Rows, extra: Extra) -> tuple[Stateless, Array]:
+    def _run(self, state: Stateless, rows: Rows, extra: Extra) -> tuple[Stateless, Values]:
         del extra
-        return state, rows.values * (self.scale if _arrays.is_exact(rows.values) else float(self.scale))
+        return state, rows.values * _arrays.number_for(self.scale, rows.values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoBonus(Shaping):
+class NoBonus(Shaping[Stateless]):
     """The control F'_t = 0: the task alone."""
 
-    gamma = None
+    title: ClassVar[str] = "No bonus"
     kind: ClassVar[str] = "none"
     summary: ClassVar[str] = "drops the bonus"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption="nothing is added", reference="by definition"
     )
 
-    def _start(self, lanes: Array) -> Stateless:
+    def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
 
-    def _run(self, state: Stateless, rows: Rows, extra: Extra) -> tuple[Stateless, Array]:
+    def _run(self, state: Stateless, rows: Rows, extra: Extra) -> tuple[Stateless, Values]:
         del extra
         return state, array_namespace(rows.values).zeros_like(rows.values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PIES(Shaping):
+class PIES(Shaping[FadingState]):
     """Policy-invariant explicit shaping: F'_t = xi * F_t with xi falling from 1 to 0 over ``decay_steps`` transitions.
 
-    Behboudian et al. 2022. ``decay_steps`` counts the transitions of all environments together, like the
-    ``total_timesteps`` of most trainers.
+    Behboudian et al. 2022.
+
+    Args:
+        decay_steps: After how many transitions the bonus is gone; those of all environments count together, as in the
+            ``total_timesteps`` of most trainers.
+
+    Raises:
+        InputError: If ``decay_steps`` is not a whole number of at least 1.
 
     >>> import numpy as np, pbim
     >>> shaping = pbim.PIES(decay_steps=4)
     >>> shaping.rollout(shaping.init(2), np.ones((3, 2)), np.zeros((3, 2), bool))[1][:, 0]
     array([1. , 0.5, 0. ])
+
     """
 
     decay_steps: int
-    gamma = None
+    shared = ("transitions",)
     kind: ClassVar[str] = "pies"
     summary: ClassVar[str] = "adds the bonus with a coefficient that falls to zero"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -97,12 +112,18 @@ class PIES(Shaping):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not is_count(self.decay_steps):
             raise InputError(
                 f"decay_steps must be a whole number of at least 1, received {self.decay_steps!r}: "
                 "pass the number of transitions after which the bonus is gone"
             )
         object.__setattr__(self, "decay_steps", int(self.decay_steps))
+
+    @property
+    def label(self) -> str:
+        """A short name for people, with the length of the decay."""
+        return f"PIES, {self.decay_steps:,} steps"
 
     def frozen(self, mean: Real | int = 0) -> Raw:
         """Return the raw bonus: what is added before the coefficient has fallen."""
@@ -111,22 +132,23 @@ class PIES(Shaping):
 
     def frozen_at(self, state: FadingState) -> Raw:
         """Return the bonus with the coefficient that ``state`` multiplies by next."""
-        return Raw(scale=float(self.coefficient(state.seen)))
+        return Raw(scale=float(self.coefficient(state.transitions)))
 
-    def coefficient(self, seen: Array) -> Array:
-        """Return xi after ``seen`` transitions."""
-        xp = array_namespace(seen)
-        left = 1 - seen / self.decay_steps
-        return xp.where(left > 0, left, xp.zeros_like(left))
+    def coefficient(self, transitions: ArrayT) -> ArrayT:
+        """Return xi after that many ``transitions``, of any shape."""
+        xp = array_namespace(transitions)
+        left = 1 - transitions / self.decay_steps
+        coefficient: ArrayT = xp.where(left > 0, left, xp.zeros_like(left))
+        return coefficient
 
-    def _start(self, lanes: Array) -> FadingState:
+    def _start(self, lanes: Values) -> FadingState:
         return FadingState(lanes, array_namespace(lanes).sum(lanes))
 
-    def _run(self, state: FadingState, rows: Rows, extra: Extra) -> tuple[FadingState, Array]:
+    def _run(self, state: FadingState, rows: Rows, extra: Extra) -> tuple[FadingState, Values]:
         del extra
         xp = array_namespace(rows.values)
         counted = xp.ones_like(rows.ended) if rows.valid is None else rows.valid
-        totals = state.seen + xp.cumulative_sum(xp.sum(xp.astype(counted, state.lanes.dtype), axis=1))
-        before = xp.concat([xp.reshape(xp.asarray(state.seen), (1,)), totals[:-1]])
+        totals = state.transitions + xp.cumulative_sum(xp.sum(xp.astype(counted, state.lanes.dtype), axis=1))
+        before = xp.concat([xp.reshape(xp.asarray(state.transitions), (1,)), totals[:-1]])
         shaped = rows.values * self.coefficient(before)[:, None]
         return FadingState(state.lanes, totals[-1]), xp.astype(shaped, rows.values.dtype, copy=False)

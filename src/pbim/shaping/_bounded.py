@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pbim import _arrays
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, _power
-from pbim.shaping._shaping import Guarantee, Level
+from pbim.shaping._arithmetic import Arithmetic
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, power
+from pbim.shaping._shaping import Guarantee, Level, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +20,23 @@ class Bounded(Ledger):
     ``limit`` is in units of the extrinsic reward. An infinite limit is PBIM (with a rate, Geometric); a limit of 0
     repays everything at the next step.
 
+    Args:
+        gamma: The learner's discount, in (0, 1].
+        limit: How much may be owed from one step to the next, at least 0.
+        rate: The share of what lies within the limit that is repaid at every step, in [0, 1].
+        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
+
+    Raises:
+        InputError: If an argument is out of range.
+
     >>> import numpy as np, pbim
     >>> shaping = pbim.Bounded(gamma=0.5, limit=3, normalize=False)
     >>> bonus, ended = np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([[False], [False], [False], [True]])
     >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
     >>> shaped[:, 0]  # owed before each step: 0, 2, 6 (3 above the limit), 8
     array([ 1.,  1., -2., -8.])
+
     """
 
     limit: Real | float = 1
@@ -37,12 +48,12 @@ class Bounded(Ledger):
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.limit, bool) or not isinstance(self.limit, Real) or not float(self.limit) >= 0:
+        if not is_number(self.limit) or not float(self.limit) >= 0:
             raise InputError(
                 f"limit must be a number of at least 0, received {self.limit!r}: "
                 "pass the size of the extrinsic reward of an episode; 0 repays all at the next step"
             )
-        if isinstance(self.rate, bool) or not isinstance(self.rate, Real) or not 0 <= float(self.rate) <= 1:
+        if not is_number(self.rate) or not 0 <= float(self.rate) <= 1:
             raise InputError(
                 f"rate must be in [0, 1], received {self.rate!r}: 0 repays nothing of what lies within the limit"
             )
@@ -50,11 +61,15 @@ class Bounded(Ledger):
 
     def growth(self, max_steps: int) -> float:
         """Return how many times as large a bonus of 1 is repaid: as Geometric's, at most max(1, limit) / gamma."""
-        free = max(1.0, _power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
+        free = max(1.0, power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
         return min(free, max(1.0, float(self.limit)) / float(self.gamma))
 
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        del earned
-        limit, rate = (_arrays.number_for(number, ledger) for number in (self.limit, self.rate))
-        within = xp.where(ledger > limit, limit, xp.where(ledger < -limit, -limit, ledger))  # C_t
-        return memory, (ledger - within) + rate * within
+    def _repayment(self, arithmetic: Arithmetic) -> Repayment:
+        xp, limit, rate = arithmetic.xp, arithmetic.number(self.limit), arithmetic.number(self.rate)
+
+        def repay(memory: Memory, ledger: Values, entry: Values) -> tuple[Memory, Values]:
+            del entry
+            within = xp.where(ledger > limit, limit, xp.where(ledger < -limit, -limit, ledger))  # C_t
+            return memory, (ledger - within) + rate * within
+
+        return repay

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pbim import _arrays
-from pbim._arrays import Array, array_namespace
+from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.config import Component
 from pbim.errors import InputError
 
@@ -21,8 +21,8 @@ from pbim.errors import InputError
 class Mean(NamedTuple):
     """Sufficient statistics of a mean: how many values, and their mean (both of shape ())."""
 
-    count: Array
-    mean: Array
+    count: Array | float  # type: ignore[assignment]
+    mean: Array | float
 
 
 class BlockMean(NamedTuple):
@@ -34,10 +34,18 @@ class BlockMean(NamedTuple):
 
 
 def merge_means(*means: Mean, base: Mean | None = None) -> Mean:
-    """Merge the means of several workers exactly; ``base``, the mean they all started from, is counted once.
+    """Merge the means of several workers exactly.
+
+    Args:
+        means: What the workers have: the ``centre`` of their states.
+        base: The mean that they all started from, to be counted once.
+
+    Raises:
+        InputError: If there is no mean to merge.
 
     >>> merge_means(Mean(2.0, 1.0), Mean(6.0, 3.0))
     Mean(count=8.0, mean=2.5)
+
     """
     if not means:
         raise InputError("merge_means needs at least one mean, received none: pass the workers' state.centre")
@@ -52,13 +60,18 @@ def merge_means(*means: Mean, base: Mean | None = None) -> Mean:
 class Centring(Component, ABC):
     """A causal estimate of F-bar with explicit state."""
 
-    @abstractmethod
-    def start(self, lanes: Array) -> Any:
-        """Return the statistics before any bonus was seen."""
+    @property
+    def label(self) -> str:
+        """What a conversion's label says of it: nothing of the running mean, which is the default."""
+        return f"centred by {self}"
 
     @abstractmethod
-    def run(self, state: Any, bonus: Array, valid: Array | None) -> tuple[Any, Array]:
-        """Return the new statistics and F-bar for every row of ``bonus`` (T, num_envs), as shape (T, 1)."""
+    def start(self, lanes: Values) -> Any:
+        """Return the statistics before any bonus."""
+
+    @abstractmethod
+    def run(self, state: Any, rows: Rows) -> tuple[Any, Values]:
+        """Return the new statistics and F-bar for every row of bonuses (T, num_envs), as shape (T, 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,42 +82,48 @@ class FixedMean(Centring):
 
     mean: Real | int = 0
 
-    def start(self, lanes: Array) -> tuple[()]:
+    @property
+    def label(self) -> str:
+        """Whether anything is subtracted, and what."""
+        return f"centred by {self.mean}" if self.mean else "not centred"
+
+    def start(self, lanes: Values) -> tuple[()]:
         """Return no statistics."""
         del lanes
         return ()
 
-    def run(self, state: tuple[()], bonus: Array, valid: Array | None) -> tuple[tuple[()], Array]:
+    def run(self, state: tuple[()], rows: Rows) -> tuple[tuple[()], Values]:
         """Return the given mean for every row."""
-        del valid
-        mean = self.mean if _arrays.is_exact(bonus) else float(self.mean)
-        return state, _arrays.zeros((bonus.shape[0], 1), bonus) + mean
+        bonus = rows.values
+        return state, _arrays.zeros((bonus.shape[0], 1), bonus) + _arrays.number_for(self.mean, bonus)
 
 
 @dataclass(frozen=True)
 class RunningMean(Centring):
-    """F-bar is the mean of every bonus seen in training so far (the appendix's moving average)."""
+    """F-bar is the mean of every bonus of the training so far (the appendix's moving average)."""
 
     kind: ClassVar[str] = "running-mean"
+    label: ClassVar[str] = ""
 
-    def start(self, lanes: Array) -> Mean:
+    def start(self, lanes: Values) -> Mean:
         """Return an empty mean."""
         return Mean(lanes[0], lanes[0])
 
-    def run(self, state: Mean, bonus: Array, valid: Array | None) -> tuple[Mean, Array]:
+    def run(self, state: Mean, rows: Rows) -> tuple[Mean, Values]:
         """Return, for row t, the mean over all rows before it."""
-        if bonus.shape[0] == 1 and valid is None and not _arrays.is_exact(bonus):  # one step: no cumulative sums
-            num_envs, mean = bonus.shape[1], state.mean
-            seen = state.count + num_envs
-            total = _total(bonus, state.mean.dtype)
-            centre = Mean(seen, mean + (total - num_envs * mean) / seen)
-            return centre, mean[None, None]
+        bonus = rows.values
+        if bonus.shape[0] == 1 and rows.valid is None and not _arrays.is_exact(bonus):  # one step: no cumulative sums
+            mean: Any = state.mean
+            num_envs = bonus.shape[1]
+            count = state.count + num_envs
+            total = _total(bonus, mean.dtype)
+            return Mean(count, mean + (total - num_envs * mean) / count), mean[None, None]
         xp = array_namespace(bonus)
-        counts, sums = _row_sums(bonus, valid)
-        seen = state.count + xp.cumulative_sum(counts)
-        means = state.mean + xp.cumulative_sum(sums - counts * state.mean) / xp.where(seen > 0, seen, 1)
+        counts, sums = _row_sums(rows)
+        total = state.count + xp.cumulative_sum(counts)
+        means = state.mean + xp.cumulative_sum(sums - counts * state.mean) / xp.where(total > 0, total, 1)
         before = xp.concat([xp.reshape(xp.asarray(state.mean), (1,)), means[:-1]])
-        return Mean(seen[-1], means[-1]), before[:, None]
+        return Mean(total[-1], means[-1]), before[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,16 +135,17 @@ class ExponentialMean(Centring):
     rate: float = 0.01
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.rate <= 1:
             raise InputError(f"rate must be in (0, 1], received {self.rate}: 0.01 forgets over about 100 vector steps")
 
-    def start(self, lanes: Array) -> Mean:
+    def start(self, lanes: Values) -> Mean:
         """Return an empty mean; its count is in vector steps."""
         return Mean(lanes[0], lanes[0])
 
-    def run(self, state: Mean, bonus: Array, valid: Array | None) -> tuple[Mean, Array]:
+    def run(self, state: Mean, rows: Rows) -> tuple[Mean, Values]:
         """Return, for row t, the exponential mean of the rows before it."""
-        state, (means,) = _arrays.scan(_exponential(self.rate), state, _row_sums(bonus, valid))
+        state, (means,) = _arrays.scan(_exponential(self.rate), state, _row_sums(rows))
         return state, means[:, None]
 
 
@@ -138,19 +158,20 @@ class PreviousRollout(Centring):
     steps: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.steps, int) or self.steps < 1:
             raise InputError(
                 f"steps must be a whole number of at least 1, received {self.steps!r}: pass the rollout length"
             )
 
-    def start(self, lanes: Array) -> BlockMean:
+    def start(self, lanes: Values) -> BlockMean:
         """Return an empty block."""
         zero = lanes[0]
         return BlockMean(zero, zero, Mean(zero, zero))
 
-    def run(self, state: BlockMean, bonus: Array, valid: Array | None) -> tuple[BlockMean, Array]:
+    def run(self, state: BlockMean, rows: Rows) -> tuple[BlockMean, Values]:
         """Return, for row t, the mean of the last complete block before it."""
-        state, (means,) = _arrays.scan(_block(self.steps), state, _row_sums(bonus, valid))
+        state, (means,) = _arrays.scan(_block(self.steps), state, _row_sums(rows))
         return state, means[:, None]
 
 
@@ -169,40 +190,42 @@ def centring(normalize: "bool | Centring") -> Centring:
 _RUNNING, _UNCENTRED = RunningMean(), FixedMean()
 
 
-def _total(bonus: Array, dtype: Any) -> Array:
+def _total(bonus: Values, dtype: Any) -> Values:
     """Return the sum of all bonuses; NumPy's ufunc is called without its wrappers, which cost more than the sum."""
     if type(bonus) is np.ndarray:
         return np.add.reduce(bonus, axis=None, dtype=dtype)
     return bonus.sum(dtype=dtype)
 
 
-def _row_sums(bonus: Array, valid: Array | None) -> tuple[Array, Array]:
+def _row_sums(rows: Rows) -> tuple[Values, Values]:
     """Return how many valid bonuses each row has and their sum, shapes (T,); invalid bonuses are already 0."""
+    bonus, sums = rows.values, rows.sums
     xp = array_namespace(bonus)
-    sums = xp.sum(bonus, axis=1, dtype=_arrays.wide_dtype(bonus))
-    if valid is None:
+    if sums is None:
+        sums = xp.sum(bonus, axis=1, dtype=_arrays.wide_dtype(bonus))
+    if rows.valid is None:
         return xp.zeros_like(sums) + bonus.shape[1], sums
-    return xp.sum(xp.astype(valid, sums.dtype), axis=1), sums
+    return xp.sum(xp.astype(rows.valid, sums.dtype), axis=1), sums
 
 
 @lru_cache(maxsize=64)
 def _exponential(rate: float) -> Any:
-    def body(state: Mean, row: tuple[Array, Array]) -> tuple[Mean, tuple[Array]]:
+    def body(state: Mean, row: tuple[Values, Values]) -> tuple[Mean, tuple[Values]]:
         count, total = row
         xp = array_namespace(total)
         used = xp.astype(count > 0, total.dtype)
-        seen = state.count + used
-        first = 1 / xp.where(seen > 0, seen, xp.ones_like(seen))
+        total_steps = state.count + used
+        first = 1 / xp.where(total_steps > 0, total_steps, xp.ones_like(total_steps))
         weight = used * xp.where(first > rate, first, xp.zeros_like(first) + rate)
         mean = state.mean + weight * (total / (count + (1 - used)) - state.mean)
-        return Mean(seen, mean), (state.mean,)
+        return Mean(total_steps, mean), (state.mean,)
 
     return body
 
 
 @lru_cache(maxsize=64)
 def _block(steps: int) -> Any:
-    def body(state: BlockMean, row: tuple[Array, Array]) -> tuple[BlockMean, tuple[Array]]:
+    def body(state: BlockMean, row: tuple[Values, Values]) -> tuple[BlockMean, tuple[Values]]:
         count, total = row
         xp = array_namespace(total)
         gathered = merge_means(state.gathered, Mean(count, total / (count + (count == 0))))

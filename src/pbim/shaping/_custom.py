@@ -2,22 +2,34 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pbim import _arrays
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError, InputTypeError
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory
-from pbim.shaping._shaping import Guarantee, Level
+from pbim.shaping._arithmetic import Arithmetic
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
+from pbim.shaping._shaping import Guarantee, Level, is_number
 
 
 @dataclass(frozen=True, kw_only=True)
 class Custom(Ledger):
     """Repay what a function of the past says: ``repay(memory, ledger, earned) -> (memory, payment)``.
 
-    ``ledger`` is L_t and ``earned`` f_t, both (num_envs,). ``memory`` is a tuple of arrays whose last axis is num_envs;
-    ``recall(zeros)`` makes it at the start of every episode from zeros of shape (num_envs,). Use array operations
-    only, so that it also runs inside ``jax.jit``. Whatever is repaid, the episode is settled exactly.
+    Whatever is repaid, the episode is settled exactly.
+
+    Args:
+        gamma: The learner's discount, in (0, 1].
+        repay: A function of the memory, the ledger L_t and the centred bonus f_t, ``earned``, both (num_envs,), that
+            returns the new memory and the payment (num_envs,). Use array operations only, so that it also runs inside
+            ``jax.jit``, and edit no array in place. The memory is a tuple of arrays whose last axis is num_envs.
+        recall: A function that makes the memory at the start of every episode from zeros of shape (num_envs,); without
+            it the memory is ().
+        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        max_steps: Not used: what a function repays is its author's to bound.
+
+    Raises:
+        InputError: If an argument is out of range.
 
     >>> import numpy as np, pbim
     >>> def half_of_what_is_owed_above_one(memory, ledger, earned):
@@ -27,10 +39,11 @@ class Custom(Ledger):
     >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
     >>> shaped[:, 0]
     array([ 1.,  0., -4.])
+
     """
 
-    repay: Callable[[Memory, Array, Array], tuple[Memory, Array]]
-    recall: Callable[[Array], Memory] | None = None
+    repay: Callable[[Memory, Values, Values], tuple[Memory, Values]]
+    recall: Callable[[Values], Memory] | None = None
     calls_back: ClassVar[bool] = True
     kind: ClassVar[str] = "custom"
     summary: ClassVar[str] = "takes back what your function of the past says"
@@ -53,24 +66,33 @@ class Custom(Ledger):
         del max_steps
         return 1.0
 
-    def _recall(self, lanes: Array) -> Memory:
+    def _empty_memory(self, lanes: Values) -> Memory:
         return () if self.recall is None else tuple(self.recall(lanes))
 
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        del xp
-        returned = self.repay(memory, ledger, earned)
+    def _repayment(self, arithmetic: Arithmetic) -> Repayment:
+        del arithmetic
+        return self._checked_repayment
+
+    def _checked_repayment(self, memory: Memory, ledger: Values, entry: Values) -> tuple[Memory, Values]:
+        returned = self.repay(memory, ledger, entry)
         if not isinstance(returned, tuple) or len(returned) != 2:  # an array of two environments unpacks, too
             raise InputTypeError(
                 f"repay must return (memory, payment), received {type(returned).__name__}: return the memory it was "
                 "given, () by default, and the payment"
             )
-        if getattr(returned[1], "shape", ()) not in ((), ledger.shape):
+        if not isinstance(returned[0], tuple) or len(returned[0]) != len(memory):
+            raise InputTypeError(
+                f"repay must return a memory of {len(memory)} arrays as it was given, received {returned[0]!r}: say in "
+                "recall what it starts as"
+            )
+        shape = () if is_number(returned[1]) else getattr(returned[1], "shape", None)
+        if shape not in ((), ledger.shape):
             raise InputError(
-                f"repay must return a payment of shape {tuple(ledger.shape)}, received {tuple(returned[1].shape)}: "
-                "pay one number per environment"
+                f"repay must return a payment of shape {tuple(ledger.shape)}, received "
+                f"{type(returned[1]).__name__ if shape is None else tuple(shape)}: pay one number per environment"
             )
         return returned
 
-    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
-        fresh = self._recall(_arrays.zeros(ledger.shape, ledger))
-        return tuple(xp.where(ended, new, old) for new, old in zip(fresh, memory, strict=True))
+    def _reset_memory(self, arithmetic: Arithmetic, memory: Memory, ledger: Values, ended: Values) -> Memory:
+        fresh = self._empty_memory(_arrays.zeros(ledger.shape, ledger))
+        return tuple(arithmetic.xp.where(ended, new, old) for new, old in zip(fresh, memory, strict=True))

@@ -12,51 +12,75 @@ Members of the family differ only in pay_t.
 """
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property
+from functools import lru_cache, partial
+from itertools import repeat
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from array_api_compat import is_jax_array
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows, array_namespace
-from pbim.errors import InputError, RepaymentWarning
+from pbim._arrays import Array, Rows, Values, array_namespace
+from pbim.errors import RepaymentWarning
+from pbim.shaping._arithmetic import Arithmetic, InPlace
 from pbim.shaping._centring import Centring, FixedMean, centring
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count
+from pbim.shaping._shaping import Extra, Shaping, check_gamma
 
-Memory = tuple[Array, ...]
+Memory = tuple[Values, ...]
+"""Arrays whose last axis is num_envs."""
+
+Repayment = Callable[[Memory, Values, Values], tuple[Memory, Values]]
 
 LARGE_REPAYMENT = 100.0
 CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
 
 
 class LedgerState(NamedTuple):
-    """What a ledger conversion carries: ``ledger`` (num_envs,), the repayment's memory, the centring's statistics."""
+    """What a ledger conversion carries.
+
+    Attributes:
+        ledger: L_t, shape (num_envs,).
+        memory: What the repayment remembers of the running episodes, arrays whose last axis is num_envs.
+        centre: The statistics behind F-bar, which all environments share.
+
+    """
 
     ledger: Array
-    memory: Memory
+    memory: tuple[Array, ...]
     centre: Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ledger(Shaping):
-    """A conversion that owes what it paid out and settles it at the end of the episode."""
+class Ledger(Shaping[LedgerState]):
+    """A conversion that owes what it paid out and settles it at the end of the episode.
+
+    Attributes:
+        gamma: The learner's discount, in (0, 1].
+        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
+
+    """
 
     gamma: Real | float
     normalize: bool | Centring = True
     max_steps: int | None = None
-    repays: ClassVar[bool] = True
-    shared: ClassVar[tuple[str, ...]] = ("centre",)
+    shared = ("centre",)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_gamma(self.gamma)
         centring(self.normalize)
         if self.max_steps is not None:
             self.check_horizon(self.max_steps)
+
+    @property
+    def label(self) -> str:
+        """A short name for people, with its centring unless that is the running mean."""
+        words = centring(self.normalize).label
+        return f"{super().label}, {words}" if words else super().label
 
     def frozen(self, mean: Real | int = 0) -> Self:
         """Return this conversion with F-bar fixed to ``mean``, unless it is fixed already."""
@@ -72,7 +96,7 @@ class Ledger(Shaping):
 
     def growth(self, max_steps: int) -> float:
         """Return how many times larger than its bonus the repayment of an entry can get in ``max_steps`` steps."""
-        return _power(float(self.gamma), 1 - max_steps)
+        return power(float(self.gamma), 1 - max_steps)
 
     def check_horizon(self, max_steps: int) -> None:
         """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
@@ -87,227 +111,137 @@ class Ledger(Shaping):
                 stacklevel=4,
             )
 
-    @cached_property
-    def _divisor(self) -> Array:
-        """The discount as NumPy divides by it fastest."""
-        return np.asarray(float(self.gamma))
+    def _start(self, lanes: Values) -> LedgerState:
+        return LedgerState(lanes, self._empty_memory(lanes), centring(self.normalize).start(lanes))
 
-    @cached_property
-    def _bodies(self) -> dict[Any, Callable[..., Any]]:
-        """Loop bodies made so far: JAX reuses a compiled loop only for the same function object."""
-        return {}
-
-    def _start(self, lanes: Array) -> LedgerState:
-        return LedgerState(lanes, self._recall(lanes), centring(self.normalize).start(lanes))
-
-    def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Array]:
+    def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Values]:
         del extra
-        centre, mean = centring(self.normalize).run(state.centre, rows.values, rows.valid)
-        carry = (state.ledger, state.memory)
-        if isinstance(rows.values, np.ndarray) and rows.valid is None:
-            (ledger, memory), shaped = _settle_in_place(self, carry, rows.values, mean, rows.ended)
-        else:
-            xp = array_namespace(rows.values)
-            flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
-            kind = (xp, rows.values.dtype)
-            if kind not in self._bodies:
-                self._bodies[kind] = _settling(self, xp, rows.values.dtype, _arrays.is_exact(rows.values))
-            body = self._bodies[kind]
-            (ledger, memory), (shaped,) = _arrays.scan(body, carry, (rows.values, mean, *flags))
+        centre, mean = centring(self.normalize).run(state.centre, rows)
+        in_place = isinstance(rows.values, np.ndarray) and not self.calls_back
+        ledger, memory, shaped = (_run_in_place if in_place else _run_pure)(self, state, rows, mean)
         return LedgerState(ledger, memory, centre), shaped
 
-    def _recall(self, lanes: Array) -> Memory:
-        """Return the repayment's memory at the start of an episode: arrays whose last axis is num_envs."""
+    def _empty_memory(self, lanes: Values) -> Memory:
+        """Return the repayment's memory at the start of an episode, given zeros of shape (num_envs,)."""
         del lanes
         return ()
 
-    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
-        """Return the memory with the environments whose episode ended at its start again."""
-        del xp, ledger, ended
+    def _reset_memory(self, arithmetic: Arithmetic, memory: Memory, ledger: Values, ended: Values) -> Memory:
+        """Return the memory with the environments whose episode ended at the start again."""
+        del arithmetic, ledger, ended
         return memory
 
-    @abstractmethod
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        """Return the memory after this step and pay_t, of shape (num_envs,)."""
+    def payment(self, xp: Any, memory: Memory, ledger: Values, entry: Values) -> tuple[Memory, Values]:
+        """Return the memory after this step and pay_t, (num_envs,): what a conversion of your own writes.
+
+        Args:
+            xp: The array library of the other arguments.
+            memory: What ``_empty_memory`` returned, or the last call; () unless that is overridden.
+            ledger: L_t, what is owed, (num_envs,).
+            entry: f_t, the centred bonus of this step; written over after the call, so keep a copy of it.
+
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define payment(xp, memory, ledger, entry)")
+
+    def _repayment(self, arithmetic: Arithmetic) -> Repayment | None:
+        """Return the function that says pay_t, or None where nothing is repaid before the last step.
+
+        It takes the memory, L_t and f_t, the last two of shape (num_envs,), and returns the memory after this step and
+        pay_t. The array of f_t is written over after the call: keep it with ``arithmetic.push``, or a copy of it.
+        """
+        return partial(self.payment, arithmetic.xp)
 
 
-def _settling(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[..., Any]:
-    """Return the ledger's equations as a pure loop body over rows (F_t, F-bar_t, ended_t[, valid_t]).
+def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[Values, Memory, Values]]:
+    """Return the ledger's equations, which stand here alone: one step of a conversion in any library.
 
-    F'_t is rounded to ``dtype`` before the ledger sees it: what was emitted is what is owed.
+    ``settle`` takes L_t, the repayment's memory, f_t (the entry) and two masks, where the episode ends and where the
+    step is a dummy (None for nowhere); it returns L_{t+1}, the new memory and F'_t.
     """
-    gamma = conversion.gamma if exact else float(conversion.gamma)
+    repay, reset = conversion._repayment(arithmetic), conversion._reset_memory
+    subtract, put, rounds, gamma = arithmetic.subtract, arithmetic.put, arithmetic.rounds, arithmetic.gamma
 
-    def body(carry: tuple[Array, Memory], row: tuple[Array, ...]) -> tuple[tuple[Array, Memory], tuple[Array]]:
-        ledger, memory = carry
-        bonus, mean, ended = row[:3]
-        earned = xp.astype(bonus, ledger.dtype, copy=False) - mean
-        recalled, payment = conversion._repay(xp, memory, ledger, earned)
-        paid = earned - payment if conversion.repays else earned
-        shaped = xp.astype(xp.where(ended, -ledger, paid), dtype, copy=False)  # F'_t
-        owed = xp.where(ended, 0, (ledger + shaped) / gamma)  # L_{t+1}
-        recalled = conversion._forget(xp, recalled, ledger, ended)
-        if len(row) > 3:
-            valid = row[3]
-            shaped, owed = xp.where(valid, shaped, 0), xp.where(valid, owed, ledger)
-            recalled = tuple(xp.where(valid, new, old) for new, old in zip(recalled, memory, strict=True))
-        return (owed, recalled), (shaped,)
+    def settle(
+        ledger: Values, memory: Memory, entry: Values, ended: Values, skipped: Values | None
+    ) -> tuple[Values, Memory, Values]:
+        shaped, new_memory = entry, memory
+        if repay is not None:
+            new_memory, payment = repay(memory, ledger, entry)
+            shaped = subtract(entry, payment)  # F'_t before the last step
+        shaped = put(shaped, ended, -ledger)  # F'_t
+        if rounds:
+            shaped = arithmetic.emit(shaped)
+        new_ledger = ledger + shaped
+        new_ledger /= gamma  # L_{t+1}
+        if rounds:
+            new_ledger = arithmetic.clear(new_ledger, ended)
+        if memory:
+            new_memory = reset(arithmetic, new_memory, ledger, ended)
+        if skipped is not None:  # nothing is paid and nothing moves
+            where = arithmetic.xp.where
+            shaped, new_ledger = arithmetic.clear(shaped, skipped), put(new_ledger, skipped, ledger)
+            new_memory = tuple(where(skipped, old, new) for old, new in zip(memory, new_memory, strict=True))
+        return new_ledger, new_memory, shaped
+
+    return settle
+
+
+def _run_in_place(conversion: Ledger, state: LedgerState, rows: Rows, mean: Values) -> tuple[Values, Memory, Values]:
+    """Settle NumPy rows one after the other, in memory that is allocated once."""
+    entries = rows.values - mean
+    arithmetic = InPlace(
+        array_namespace(entries),
+        rows.values.dtype,
+        conversion.gamma,
+        exact=_arrays.is_exact(entries),
+        entries=entries,
+        masked=rows.valid is not None,
+    )
+    settle, ledger = settling(conversion, arithmetic), state.ledger
+    memory: Memory = state.memory
+    dummies = repeat(None) if rows.valid is None else ~rows.valid
+    for entry, ended, skipped in zip(entries, rows.ended, dummies, strict=False):
+        ledger, memory, _ = settle(ledger, memory, entry, ended, skipped)
+    parts: Any = memory
+    return ledger, tuple(part if part.base is None else part.copy() for part in parts), arithmetic.rewards
+
+
+def _run_pure(conversion: Ledger, state: LedgerState, rows: Rows, mean: Values) -> tuple[Values, Memory, Values]:
+    """Settle rows of any library without side effects, in one compiled loop if they are JAX's."""
+    flags = (rows.ended,) if rows.valid is None else (rows.ended, rows.valid)
+    kind = (array_namespace(rows.values), rows.values.dtype, _arrays.is_exact(rows.values))
+    body = (_cached_body if is_jax_array(rows.values) and _is_hashable(conversion) else _body)(conversion, *kind)
+    carry, (shaped,) = _arrays.scan(body, (state.ledger, state.memory), (rows.values, mean, *flags))
+    return *carry, shaped
+
+
+def _body(conversion: Ledger, xp: Any, dtype: Any, exact: bool) -> Callable[..., Any]:
+    """Return a loop body over rows (F_t, F-bar_t, ended_t[, valid_t])."""
+    settle = settling(conversion, Arithmetic(xp, dtype, conversion.gamma, exact=exact))
+
+    def body(carry: tuple[Values, Memory], row: tuple[Values, ...]) -> tuple[tuple[Values, Memory], tuple[Values]]:
+        (ledger, memory), (bonus, mean, ended) = carry, row[:3]
+        entry = xp.astype(bonus, ledger.dtype, copy=False) - mean
+        skipped = ~row[3] if len(row) > 3 else None
+        ledger, memory, shaped = settle(ledger, memory, entry, ended, skipped)
+        return (ledger, memory), (shaped,)
 
     return body
 
 
-def _settle_in_place(
-    conversion: Ledger, carry: tuple[Array, Memory], bonuses: Array, means: Array, endings: Array
-) -> tuple[tuple[Array, Memory], Array]:
-    """Run the same equations over NumPy rows, many times as fast: one array is allocated and settled in place."""
-    ledger, memory = carry
-    gamma: Any = conversion.gamma if _arrays.is_exact(ledger) else conversion._divisor
-    shaped = bonuses - means
-    rounds = bonuses.dtype != ledger.dtype
-    if rounds:
-        shaped = shaped.astype(bonuses.dtype)
-    for index, row in enumerate(shaped):
-        ended = endings[index]
-        if conversion.repays:
-            earned = bonuses[index] - means[index, 0]
-            memory, payment = conversion._repay(np, memory, ledger, earned)
-            memory = conversion._forget(np, memory, ledger, ended)
-            np.subtract(earned, payment, out=row, casting="same_kind")
-        np.copyto(row, -ledger, where=ended)  # F'_t
-        ledger = ledger + row
-        np.divide(ledger, gamma, out=ledger)  # L_{t+1}: 0 where the episode ended, but for the rounding of F'_t
-        if rounds:
-            ledger[ended] = 0
-    return (ledger, memory), shaped
+_cached_body = lru_cache(maxsize=256)(_body)  # JAX compiles a loop anew unless its body is the same object
 
 
-@dataclass(frozen=True, kw_only=True)
-class PBIM(Ledger):
-    """Potential-based intrinsic motivation: pay nothing back before the last step.
-
-    Eq. 34 of Forbes et al. (AAMAS 2024); ``normalize=False`` gives Eq. 30.
-
-    >>> import numpy as np, pbim
-    >>> shaping = pbim.PBIM(gamma=0.5, normalize=False)
-    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
-    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
-    >>> shaped[:, 0]  # 1 + 0.5 * 1 + 0.25 * -6 = 0
-    array([ 1.,  1., -6.])
-    """
-
-    repays: ClassVar[bool] = False
-    kind: ClassVar[str] = "pbim"
-    summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
-    )
-
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        del earned
-        return memory, xp.zeros_like(ledger)
+def _is_hashable(conversion: Ledger) -> bool:
+    """Tell whether a conversion can be looked up: it can unless it holds a function that cannot."""
+    try:
+        hash(conversion)
+    except TypeError:
+        return False
+    return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class GRM(Ledger):
-    """Generalised reward matching: repay every entry ``delay`` steps after it was earned, grown by gamma^-delay.
-
-    Forbes et al. 2024 (arXiv 2410.12197). Keeps ``delay`` entries an environment.
-
-    >>> import numpy as np, pbim
-    >>> shaping = pbim.GRM(gamma=0.5, delay=1, normalize=False)
-    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
-    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
-    >>> shaped[:, 0]
-    array([ 1., -1., -2.])
-    """
-
-    delay: int = 1
-    kind: ClassVar[str] = "grm"
-    summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
-    )
-
-    def __post_init__(self) -> None:
-        if not is_count(self.delay):
-            raise InputError(
-                f"delay must be a whole number of at least 1, received {self.delay!r}: "
-                "1 repays at the next step; to repay only at the end use pbim.PBIM"
-            )
-        object.__setattr__(self, "delay", int(self.delay))
-        super().__post_init__()
-
-    def growth(self, max_steps: int) -> float:
-        """Return gamma^-delay, or less in episodes too short for it."""
-        return _power(float(self.gamma), -min(self.delay, max_steps - 1))
-
-    def _recall(self, lanes: Array) -> Memory:
-        entries = _arrays.zeros((self.delay, *lanes.shape), lanes)
-        return entries, lanes
-
-    @cached_property
-    def _growths(self) -> Array:
-        """gamma^-delay ... gamma^-1, by which the entries have grown, the oldest first."""
-        return np.array([_power(float(self.gamma), -age) for age in range(self.delay, 0, -1)])
-
-    @cached_property
-    def _exact_growths(self) -> Array:
-        gamma: Any = self.gamma
-        return np.array([1 / Fraction(gamma) ** age for age in range(self.delay, 0, -1)], dtype=object)
-
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        entries, age = memory
-        if _arrays.is_exact(ledger):
-            growth = self._exact_growths
-        else:
-            growth = _arrays.constant(np.minimum(self._growths, float(xp.finfo(ledger.dtype).max)), ledger)
-        drift = ledger - growth @ entries  # rounding alone; kept in the ledger it would grow by 1/gamma a step for ever
-        payment = xp.where(age >= self.delay, growth[0] * entries[0] + drift, 0)
-        return (xp.concat([entries[1:], earned[None]]), age + 1), payment
-
-    def _forget(self, xp: Any, memory: Memory, ledger: Array, ended: Array) -> Memory:
-        del ledger
-        entries, age = memory
-        return entries, xp.where(ended, 0, age)  # entries older than the episode are never repaid
-
-
-@dataclass(frozen=True, kw_only=True)
-class Geometric(Ledger):
-    """Repay the share ``rate`` of the ledger at every step; bounded for endless episodes when rate > 1 - gamma.
-
-    >>> import numpy as np, pbim
-    >>> shaping = pbim.Geometric(gamma=0.5, rate=0.75, normalize=False)
-    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
-    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
-    >>> shaped[:, 0]
-    array([ 1. , -0.5, -3. ])
-    """
-
-    rate: Real | float = 0.1
-    kind: ClassVar[str] = "geometric"
-    summary: ClassVar[str] = "takes back a share of what is owed at every step, so that little is left for the last"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
-    )
-
-    def __post_init__(self) -> None:
-        if isinstance(self.rate, bool) or not isinstance(self.rate, Real) or not 0 < float(self.rate) <= 1:
-            raise InputError(
-                f"rate must be in (0, 1], received {self.rate!r}: "
-                "1 repays all at the next step; to repay nothing before the end use pbim.PBIM"
-            )
-        super().__post_init__()
-
-    def growth(self, max_steps: int) -> float:
-        """Return ((1 - rate) / gamma)^(max_steps - 1) where that grows, else 1."""
-        return max(1.0, _power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
-
-    def _repay(self, xp: Any, memory: Memory, ledger: Array, earned: Array) -> tuple[Memory, Array]:
-        del xp, earned
-        return memory, _arrays.number_for(self.rate, ledger) * ledger
-
-
-def _power(base: float, exponent: int) -> float:
+def power(base: float, exponent: int) -> float:
     """Return base**exponent, infinite where a float cannot hold it."""
     try:
         return float(base**exponent)

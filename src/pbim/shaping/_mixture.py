@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isclose
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows, array_namespace
+from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import Centring
-from pbim.shaping._ledger import CAUSAL, Ledger
+from pbim.shaping._ledger import CAUSAL, Ledger, LedgerState
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping
 
 
@@ -18,15 +18,21 @@ class MixtureState(NamedTuple):
     """``lanes`` (num_envs,), and the states of the members."""
 
     lanes: Array
-    members: tuple[Any, ...]
+    members: tuple[LedgerState, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixture(Shaping):
+class Mixture(Shaping[MixtureState]):
     """Convert the bonus by every member and add the results, F'_t = sum_i w_i F'_{i,t}; equal weights by default.
 
-    Members are conversions of the ledger family with one gamma and one centring; the weights sum to 1, so that the
-    bonus keeps its size. Half of a bonus may be repaid soon and half late.
+    The weights sum to 1, so that the bonus keeps its size: half of it may be repaid soon and half late.
+
+    Args:
+        members: Conversions of the ledger family with one gamma and one centring.
+        weights: One positive number for each member, 1 in sum; equal ones by default.
+
+    Raises:
+        InputError: If the members do not fit together, or the weights do not fit the members.
 
     >>> import numpy as np, pbim
     >>> soon, late = pbim.GRM(gamma=0.5, delay=1, normalize=False), pbim.PBIM(gamma=0.5, normalize=False)
@@ -35,6 +41,7 @@ class Mixture(Shaping):
     >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
     >>> shaped[:, 0]  # the mean of 1, -1, -2 and 1, 1, -6
     array([ 1.,  0., -4.])
+
     """
 
     members: tuple[Ledger, ...]
@@ -46,6 +53,7 @@ class Mixture(Shaping):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         members = tuple(self.members)
         if not members or any(not isinstance(each, Ledger) or each.calls_back for each in members):
             raise InputError(
@@ -68,16 +76,28 @@ class Mixture(Shaping):
         object.__setattr__(self, "weights", weights)
 
     @property
+    def repays(self) -> bool:  # type: ignore[override]
+        """Whether every member takes back before the last step."""
+        return all(each.repays for each in self.members)
+
+    @property
     def gamma(self) -> Real | float:
         """The discount of all members."""
         return self.members[0].gamma
+
+    @property
+    def label(self) -> str:
+        """A short name for people: the share and the label of each member."""
+        return " + ".join(
+            f"{float(share):.2g} {each.label}" for share, each in zip(self.weights, self.members, strict=True)
+        )
 
     @property
     def normalize(self) -> bool | Centring:
         """The centring of all members."""
         return self.members[0].normalize
 
-    def with_gamma(self, gamma: Any) -> "Mixture":
+    def with_gamma(self, gamma: Real | float) -> "Mixture":
         """Return this mixture with every member for another discount."""
         return replace(self, members=tuple(each.with_gamma(gamma) for each in self.members))
 
@@ -95,12 +115,16 @@ class Mixture(Shaping):
         for each in self.members:
             each.check_horizon(max_steps)
 
-    def _start(self, lanes: Array) -> MixtureState:
+    def _start(self, lanes: Values) -> MixtureState:
         return MixtureState(lanes, tuple(each._start(lanes) for each in self.members))
 
-    def _run(self, state: MixtureState, rows: Rows, extra: Extra) -> tuple[MixtureState, Array]:
+    def _run(self, state: MixtureState, rows: Rows, extra: Extra) -> tuple[MixtureState, Values]:
         runs = [each._run(old, rows, extra) for each, old in zip(self.members, state.members, strict=True)]
         weights = [_arrays.number_for(weight, rows.values) for weight in self.weights]
         shaped = sum(weight * part for weight, (_, part) in zip(weights, runs, strict=True))
         dtype, xp = rows.values.dtype, array_namespace(rows.values)
         return MixtureState(state.lanes, tuple(new for new, _ in runs)), xp.astype(shaped, dtype, copy=False)
+
+    def _discard(self, state: MixtureState, where: Values) -> MixtureState:
+        parts = zip(self.members, state.members, strict=True)
+        return MixtureState(state.lanes, tuple(each._discard(old, where) for each, old in parts))

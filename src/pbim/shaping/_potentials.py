@@ -11,10 +11,11 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows, array_namespace
+from pbim._arrays import Array, ArrayT, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import FixedMean
-from pbim.shaping._ledger import Geometric, LedgerState
+from pbim.shaping._geometric import Geometric
+from pbim.shaping._ledger import LedgerState
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
 
 
@@ -26,14 +27,20 @@ class PotentialState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PBRS(Shaping):
+class PBRS(Shaping[PotentialState]):
     """F'_t = gamma * Phi(s_{t+1}) - Phi(s_t), with Phi = 0 after the last step (Ng et al. 1999, Grzes 2017).
 
-    ``bonus`` is the potential of the state arrived at, Phi(s_{t+1}); what is passed at an ended step is not used.
-    Pass ``start`` of the same shape, Phi(s_0), to say the potential of the state an episode starts in (read at the
-    first step of each episode only); without it the start counts as 0, which shifts every return by a constant of
-    s_0. A potential that moves in time (Devlin & Kudenko 2012), depends on action frequencies (Goyal et al. 2019) or
-    is a share of the critic's value (BSRS, arXiv 2501.00989) is a potential like any other.
+    In ``step`` and ``rollout``, ``bonus`` is the potential of the next state, Phi(s_{t+1}); what is passed at an ended
+    step is not used. Pass ``start`` of the same shape, Phi(s_0), to say the potential of the state an episode starts in
+    (read at the first step of each episode only); without it the start counts as 0, which shifts every return by a
+    constant of s_0. A potential that moves in time (Devlin & Kudenko 2012), depends on action frequencies (Goyal et al.
+    2019) or is a share of the critic's value (BSRS, arXiv 2501.00989) is a potential like any other.
+
+    Args:
+        gamma: The learner's discount, in (0, 1].
+
+    Raises:
+        InputError: If ``gamma`` is out of range.
 
     >>> import numpy as np, pbim
     >>> shaping = pbim.PBRS(gamma=0.5)
@@ -41,6 +48,7 @@ class PBRS(Shaping):
     >>> state, shaped = shaping.rollout(shaping.init(1), potential, ended, start=np.ones((3, 1)))
     >>> shaped[:, 0]  # 0 + 0.5 * 0 + 0.25 * -4 = -Phi(s_0)
     array([ 0.,  0., -4.])
+
     """
 
     gamma: Real | float
@@ -54,12 +62,13 @@ class PBRS(Shaping):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_gamma(self.gamma)
 
-    def _start(self, lanes: Array) -> PotentialState:
+    def _start(self, lanes: Values) -> PotentialState:
         return PotentialState(lanes, lanes == 0)
 
-    def _run(self, state: PotentialState, rows: Rows, extra: Extra) -> tuple[PotentialState, Array]:
+    def _run(self, state: PotentialState, rows: Rows, extra: Extra) -> tuple[PotentialState, Values]:
         xp = array_namespace(rows.values)
         start = extra.get("start", xp.zeros_like(rows.values))
         if xp is not array_namespace(start) or start.shape != rows.values.shape:
@@ -75,17 +84,17 @@ class PBRS(Shaping):
 
 @lru_cache(maxsize=64, typed=True)  # Fraction(1, 2) equals 0.5 but is another number
 def _telescoping(xp: Any, dtype: Any, gamma: Any) -> Callable[..., Any]:
-    def body(carry: tuple[Array, Array], row: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array]]:
+    def body(carry: tuple[Values, Values], row: tuple[Values, ...]) -> tuple[tuple[Values, Values], tuple[Values]]:
         potential, fresh = carry
-        arrived, start, ended = row[:3]
-        left = xp.where(fresh, xp.astype(start, potential.dtype, copy=False), potential)
-        entered = xp.where(ended, 0, xp.astype(arrived, potential.dtype, copy=False))
-        shaped = xp.astype(gamma * entered - left, dtype, copy=False)
+        next_potential, start, ended = row[:3]
+        here = xp.where(fresh, xp.astype(start, potential.dtype, copy=False), potential)  # Phi(s_t)
+        there = xp.where(ended, 0, xp.astype(next_potential, potential.dtype, copy=False))  # Phi(s_{t+1})
+        shaped = xp.astype(gamma * there - here, dtype, copy=False)
         if len(row) > 3:
             valid = row[3]
-            shaped, entered = xp.where(valid, shaped, 0), xp.where(valid, entered, potential)
+            shaped, there = xp.where(valid, shaped, 0), xp.where(valid, there, potential)
             ended = xp.where(valid, ended, fresh)
-        return (entered, ended), (shaped,)
+        return (there, ended), (shaped,)
 
     return body
 
@@ -96,6 +105,13 @@ class LookAhead(PBRS):
 
     ``bonus`` is the advice for the pair chosen next, ``start`` that for the first pair of an episode. The learner must
     choose its actions with :func:`advised_values`, or the optimal policy is lost.
+
+    Args:
+        gamma: The learner's discount, in (0, 1].
+
+    Raises:
+        InputError: If ``gamma`` is out of range.
+
     """
 
     kind: ClassVar[str] = "look-ahead"
@@ -108,11 +124,18 @@ class LookAhead(PBRS):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookBack(Shaping):
+class LookBack(Shaping[LedgerState]):
     """Look-back advice F'_t = Phi(s_t, a_t) - Phi(s_{t-1}, a_{t-1}) / gamma (Wiewiora et al. 2003), settled at the end.
 
     ``bonus`` is the advice for the pair just taken. It is a ledger that repays everything at once:
     ``Geometric(rate=1, normalize=False)``.
+
+    Args:
+        gamma: The learner's discount, in (0, 1].
+
+    Raises:
+        InputError: If ``gamma`` is out of range.
+
     """
 
     gamma: Real | float
@@ -125,43 +148,62 @@ class LookBack(Shaping):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_gamma(self.gamma)
 
-    def _start(self, lanes: Array) -> LedgerState:
+    def _start(self, lanes: Values) -> LedgerState:
         return self._ledger()._start(lanes)
 
-    def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Array]:
+    def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Values]:
         return self._ledger()._run(state, rows, extra)
 
     def _ledger(self) -> Geometric:
         return Geometric(gamma=self.gamma, rate=1, normalize=FixedMean())
 
 
-def advised_values(action_values: Array, advice: Array) -> Array:
-    """Return what look-ahead advice and PIES choose actions by: Q(s, .) + Phi(s, .), shape (..., num_actions)."""
-    return action_values + advice
+def advised_values(action_values: ArrayT, advice: ArrayT) -> ArrayT:
+    """Return what look-ahead advice and PIES choose actions by: Q(s, .) + Phi(s, .).
+
+    Args:
+        action_values: Q(s, .), shape (..., num_actions).
+        advice: Phi(s, .), of the same shape.
+
+    """
+    total: ArrayT = action_values + advice
+    return total
 
 
 class AdviceState(NamedTuple):
-    """``lanes`` (num_envs,) and the learnt potential of every cell, (num_cells, num_envs)."""
+    """``lanes`` (num_envs,) and the learned potential of every cell, (num_cells, num_envs)."""
 
     lanes: Array
     potential: Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpressedAdvice(Shaping):
+class ExpressedAdvice(Shaping[AdviceState]):
     """Learn a potential whose differences are an arbitrary reward (Harutyunyan et al. 2015).
 
-    Phi(s, a) is learnt on-policy from the negated bonus, and F'_t = gamma * Phi_{t+1}(s', a') - Phi_t(s, a). ``cell``
-    and ``next_cell`` number the state-action pairs (num_envs,), below ``num_cells``; each environment learns its own
-    table. Kept for comparison: it does not keep the optimal policies (Behboudian et al. 2022).
+    The potential Phi(s, a) is learned on-policy from the negated bonus, and F'_t = gamma * Phi_{t+1}(s', a') -
+    Phi_t(s, a). In ``step`` and ``rollout``, ``cell`` and ``next_cell`` number the state-action pairs, below
+    ``num_cells``; each environment learns its own table, which outlives its episodes. Here for comparison: it does not
+    keep the optimal policies (Behboudian et al. 2022).
+
+    Args:
+        gamma: The learner's discount, in (0, 1].
+        num_cells: How many state-action pairs there are.
+        learning_rate: How far each step moves the potential, in (0, 1].
+
+    Raises:
+        InputError: If an argument is out of range.
+
     """
 
     gamma: Real | float
     num_cells: int
     learning_rate: float = 0.1
     extra: ClassVar[tuple[str, ...]] = ("cell", "next_cell")
+    shared = ("potential",)
     kind: ClassVar[str] = "expressed-advice"
     summary: ClassVar[str] = "learns a potential whose differences are the bonus"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -171,16 +213,17 @@ class ExpressedAdvice(Shaping):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_gamma(self.gamma)
         if not isinstance(self.num_cells, int) or self.num_cells < 1:
             raise InputError(f"num_cells must be at least 1, received {self.num_cells!r}: pass states times actions")
         if not 0 < self.learning_rate <= 1:
             raise InputError(f"learning_rate must be in (0, 1], received {self.learning_rate}: 0.1 is usual")
 
-    def _start(self, lanes: Array) -> AdviceState:
+    def _start(self, lanes: Values) -> AdviceState:
         return AdviceState(lanes, _arrays.zeros((self.num_cells, *lanes.shape), lanes))
 
-    def _run(self, state: AdviceState, rows: Rows, extra: Extra) -> tuple[AdviceState, Array]:
+    def _run(self, state: AdviceState, rows: Rows, extra: Extra) -> tuple[AdviceState, Values]:
         if len(extra) < len(self.extra):
             raise InputError(
                 "ExpressedAdvice needs cell and next_cell, the numbers of the state-action pairs: "
@@ -198,18 +241,18 @@ class ExpressedAdvice(Shaping):
 def _expressing(conversion: ExpressedAdvice, xp: Any, dtype: Any) -> Callable[..., Any]:
     gamma, rate = float(conversion.gamma), conversion.learning_rate
 
-    def body(potential: Array, row: tuple[Array, ...]) -> tuple[Array, tuple[Array]]:
+    def body(potential: Values, row: tuple[Values, ...]) -> tuple[Values, tuple[Values]]:
         bonus, cell, next_cell, ended = row[:4]
         here = xp.arange(conversion.num_cells, dtype=cell.dtype)[:, None] == cell  # one-hot, (num_cells, num_envs)
         now = xp.sum(xp.where(here, potential, 0), axis=0)
         there = xp.arange(conversion.num_cells, dtype=cell.dtype)[:, None] == next_cell
         ahead = xp.where(ended, 0, xp.sum(xp.where(there, potential, 0), axis=0))
         error = gamma * ahead - bonus - now
-        learnt = potential + xp.where(here, rate * error, 0)
-        arrived = xp.where(ended, 0, xp.sum(xp.where(there, learnt, 0), axis=0))
-        shaped = xp.astype(gamma * arrived - now, dtype, copy=False)
+        new = potential + xp.where(here, rate * error, 0)
+        then = xp.where(ended, 0, xp.sum(xp.where(there, new, 0), axis=0))
+        shaped = xp.astype(gamma * then - now, dtype, copy=False)
         if len(row) > 4:
-            shaped, learnt = xp.where(row[4], shaped, 0), xp.where(row[4], learnt, potential)
-        return learnt, (shaped,)
+            shaped, new = xp.where(row[4], shaped, 0), xp.where(row[4], new, potential)
+        return new, (shaped,)
 
     return body

@@ -34,12 +34,12 @@ def load_arrays(state: State, arrays: dict[str, np.ndarray[Any, Any]]) -> State:
     return _rebuilt(state, "", arrays)
 
 
-def save_state(path: str | os.PathLike[str], shaping: Shaping, state: State) -> None:
+def save_state(path: str | os.PathLike[str], shaping: Shaping[Any], state: State) -> None:
     """Write a conversion's state to ``path`` (.npz), whole or not at all."""
     write_arrays(Path(path), {**state_arrays(state), _CONFIG: np.array(_identity(shaping))})
 
 
-def load_state(path: str | os.PathLike[str], shaping: Shaping, like: State) -> State:
+def load_state(path: str | os.PathLike[str], shaping: Shaping[Any], like: State) -> State:
     """Read a state written by ``save_state``; ``like``, a fresh ``shaping.init(...)``, gives its form."""
     arrays = read_arrays(Path(path))
     saved = str(arrays.pop(_CONFIG, "an unknown conversion"))
@@ -50,7 +50,7 @@ def load_state(path: str | os.PathLike[str], shaping: Shaping, like: State) -> S
     return load_arrays(like, arrays)
 
 
-def _identity(shaping: Shaping) -> str:
+def _identity(shaping: Shaping[Any]) -> str:
     """Return the conversion as it prints, without the addresses of functions, which no other process has."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(shaping))
 

@@ -1,25 +1,36 @@
-"""The interface every conversion F -> F' has, and what each one promises."""
+"""The interface that every conversion F -> F' has, and what each one promises."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
-from functools import cached_property
+from fractions import Fraction
+from functools import lru_cache
 from math import isfinite
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
 
 import numpy as np
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows
+from pbim._arrays import Array, ArrayT, Flags, Rows, Values
 from pbim.config import Component
 from pbim.errors import InputError, InputTypeError
 
 State = Any
 """A NamedTuple of arrays whose first field has shape (num_envs,): carry it, save it, scan over it."""
 
-Extra = Mapping[str, Array]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # Python 3.11 has no defaults: a bare Shaping is one of any state
+
+    StateT = TypeVar("StateT", bound=tuple[Any, ...], default=Any)
+else:
+    from typing import TypeVar
+
+    StateT = TypeVar("StateT")
+
+Extra = Mapping[str, Values]
 """What a conversion takes beyond bonus, ended and valid, by name, in shape (T, num_envs)."""
 
 
@@ -43,83 +54,166 @@ class Guarantee:
         return f"{self.level}; {self.assumption} [{self.reference}]"
 
 
-class Shaping(Component, ABC):
+class Shaping(Component, ABC, Generic[StateT]):
     """A conversion of a stream of bonuses F into shaping rewards F', with explicit state.
 
     Subclasses are frozen dataclasses: configuration only. ``init`` makes the state, ``step`` and ``rollout`` are
-    pure functions of (state, arrays) that work on NumPy, JAX (under ``jit``, ``scan``, ``vmap``) and PyTorch.
+    pure functions of (state, arrays) that work on NumPy, JAX (under ``jit``, ``scan``, ``vmap``) and PyTorch. The state
+    is a NamedTuple whose first field has shape (num_envs,).
+
+    Attributes:
+        guarantee: What the conversion promises.
+        summary: What it does, in half a sentence.
+        title: Its name for people; the name of the class unless given.
+        extra: The arrays it takes besides bonus, ended and valid.
+        shared: The fields of its state that all environments share; the arrays of all others end in num_envs.
+        repays: Whether it takes back before the last step, as a task that never ends needs.
+        calls_back: Whether a function of the user's sees the arrays, and so must see them in the user's library.
+
     """
 
     guarantee: ClassVar[Guarantee]
     summary: ClassVar[str]
+    title: ClassVar[str] = ""
     extra: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[tuple[str, ...]] = ()
-    if TYPE_CHECKING:
-        gamma: Any
     calls_back: ClassVar[bool] = False
-    """Whether a function of the user's sees the arrays, and so must see them in the user's library."""
+    repays: ClassVar[bool] = True
 
-    def init(self, num_envs: int, like: Array | None = None) -> State:
-        """Return the state before the first step of ``num_envs`` environments, in the library and dtype of ``like``."""
+    if TYPE_CHECKING:
+
+        @property
+        def gamma(self) -> Real | float | None:
+            """The discount for which the conversion cancels; None if it has none."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        declared = any("gamma" in vars(each).get("__annotations__", ()) for each in cls.mro())
+        if not declared and not hasattr(cls, "gamma"):  # a value in Shaping itself would be every gamma's default
+            type.__setattr__(cls, "gamma", None)
+
+    @property
+    def label(self) -> str:
+        """A short name for people: what the conversion is, and its settings that are not the default.
+
+        >>> import pbim
+        >>> pbim.GRM(gamma=0.99, delay=32).label, pbim.PBIM(gamma=0.99, normalize=False).label
+        ('GRM, delay 32', 'PBIM, not centred')
+        """
+        parts = [self.title or re.sub("(?<=[a-z])(?=[A-Z])", " ", type(self).__name__)]
+        for field in fields(cast(Any, self)):
+            value = getattr(self, field.name)
+            if field.name not in _UNLABELLED and (field.default is MISSING or value != field.default):
+                parts.append(f"{field.name.replace('_', ' ')} {_text(value)}")
+        return ", ".join(parts)
+
+    def init(self, num_envs: int, like: Array | None = None) -> StateT:
+        """Return the state before the first step.
+
+        Args:
+            num_envs: How many environments step together.
+            like: An array of the library, device and dtype that the bonuses will have; NumPy's float64 by default.
+
+        Raises:
+            InputError: If ``num_envs`` is not a whole number of at least 1, or ``like`` is not an array.
+
+        """
         if not is_count(num_envs):
             raise InputError(f"num_envs must be a whole number of at least 1, received {num_envs!r}: pass env.num_envs")
         if like is not None:
             _arrays.namespace(like=like)
-        return self._start(_arrays.zeros((int(num_envs),), np.zeros(0) if like is None else like))
+        lanes = _arrays.zeros((int(num_envs),), np.zeros(0) if like is None else like)
+        return _arrays.distinct(self._start(lanes))
 
     def step(
-        self, state: State, bonus: Array, ended: Array, *, valid: Array | None = None, **extra: Array
-    ) -> tuple[State, Array]:
-        """Convert one step: ``bonus``, ``ended`` and ``valid`` have shape (num_envs,), and so has the result.
+        self, state: StateT, bonus: ArrayT, ended: Flags, *, valid: Flags | None = None, **extra: Array
+    ) -> tuple[StateT, ArrayT]:
+        """Convert one step; all arrays have shape (num_envs,).
 
-        ``ended`` is true where the learner stops accumulating; steps where ``valid`` is false (the dummy step after
-        an end under Gymnasium's NEXT_STEP autoreset) get 0 and leave the state of their environment alone.
+        Args:
+            state: What ``init`` or the last call returned.
+            bonus: F_t.
+            ended: True where the learner stops accumulating rewards.
+            valid: False at dummy steps (the step after an end under Gymnasium's NEXT_STEP autoreset), which get 0 and
+                leave the state of their environment alone.
+            extra: The arrays that the conversion's ``extra`` names.
+
+        Returns:
+            The new state, and F'_t in the library and dtype of ``bonus``.
+
+        Raises:
+            InputError: If arrays do not fit the state or each other, or a bonus is not finite.
+            OverflowError: If F' left the range of its dtype.
+
         """
-        if valid is None and not extra and _is_plain(bonus, ended):
-            self._check_state(state, bonus)
-            if bonus.shape == state[0].shape and type(state[0]) is np.ndarray:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    after, (row,) = self._run(state, Rows(bonus[None], ended[None], None), {})
-                    if isfinite(np.add.reduce(bonus)) and isfinite(np.add.reduce(row)):
-                        return after, row
+        if valid is None and not extra and isinstance(state, tuple) and _is_plain(bonus, ended, state[0]):
+            self._check_state(state)  # few checks are enough for one step of NumPy numbers
+            with np.errstate(over="ignore", invalid="ignore"):
+                after, rows = self._run(state, Rows(bonus[None], ended[None], None), {})
+            if isfinite(np.add.reduce(bonus)) and isfinite(np.add.reduce(rows[0])):  # type: ignore[call-overload]
+                return after, rows[0]
         state, shaped = self._convert(1, state, bonus, ended, valid, extra)  # says what is wrong, if anything is
         return state, shaped[0]
 
     def rollout(
-        self, state: State, bonus: Array, ended: Array, *, valid: Array | None = None, **extra: Array
-    ) -> tuple[State, Array]:
-        """Convert a rollout of shape (T, num_envs); the same as T calls of ``step``, and the state carries on."""
+        self, state: StateT, bonus: ArrayT, ended: Flags, *, valid: Flags | None = None, **extra: Array
+    ) -> tuple[StateT, ArrayT]:
+        """Convert a rollout; all arrays have shape (T, num_envs).
+
+        The same as T calls of ``step``: arguments, results and errors are as there, and the state carries on.
+        """
         return self._convert(2, state, bonus, ended, valid, extra)
 
-    def discard(self, state: State, where: Array) -> State:
-        """Forget running episodes where true, shape (num_envs,), without settling them; statistics stay."""
-        xp = _arrays.array_namespace(state[0])
-        fresh = self._start(_arrays.zeros(state[0].shape, state[0]))
+    def discard(self, state: StateT, where: Flags) -> StateT:
+        """Forget running episodes without settling them; statistics, such as the mean F-bar, stay.
 
-        def pick(new: Any, old: Any) -> Any:
-            if isinstance(old, tuple):
-                parts = [pick(*pair) for pair in zip(new, old, strict=True)]
-                return type(old)(*parts) if hasattr(old, "_fields") else tuple(parts)
-            return xp.where(where, new, old)
+        Args:
+            state: What ``init`` or the last call returned.
+            where: True for the environments whose episode is dropped, shape (num_envs,).
 
-        parts = [
-            old if name in self.shared else pick(new, old)
-            for name, new, old in zip(state._fields, fresh, state, strict=True)
-        ]
-        return type(state)(*parts)
+        Returns:
+            The state with these environments at the start of an episode.
 
-    def with_gamma(self, gamma: Any) -> "Shaping":
+        Raises:
+            InputError: If ``where`` does not fit the state.
+
+        >>> import numpy as np, pbim
+        >>> shaping = pbim.PBIM(gamma=0.5, normalize=False)
+        >>> state, _ = shaping.step(shaping.init(2), np.array([1.0, 1.0]), np.array([False, False]))
+        >>> shaping.discard(state, np.array([True, False])).ledger
+        array([0., 2.])
+
+        """
+        self._check_state(state)
+        return self._discard(state, _arrays.check_mask("where", where, lanes=state[0]))
+
+    def with_gamma(self, gamma: Real | float) -> Self:
         """Return this conversion for another discount; one without a discount is the same for all."""
-        return self if getattr(self, "gamma", None) is None else replace(self, gamma=gamma)  # type: ignore[type-var]
+        return self if self.gamma is None else replace(self, gamma=gamma)  # type: ignore[type-var]
 
-    @property
-    def label(self) -> str:
-        """A short name for people."""
-        return type(self).__name__
+    def frozen_at(self, state: StateT) -> "Shaping[Any]":
+        """Return this conversion with its statistics fixed to what ``state`` holds, for an evaluation.
 
-    def __class_getitem__(cls, item: Any) -> Any:
-        del item
-        return cls
+        Args:
+            state: What ``init``, ``step`` or ``rollout`` of this conversion returned.
+
+        Returns:
+            A conversion of its own, with a state of its own (``init``), whose F-bar and coefficients stay as they are.
+
+        >>> import numpy as np, pbim
+        >>> shaping = pbim.PBIM(gamma=0.9)
+        >>> state, _ = shaping.step(shaping.init(2), np.array([1.0, 3.0]), np.array([False, False]))
+        >>> shaping.frozen_at(state).normalize
+        FixedMean(mean=2.0)
+
+        """
+        del state
+        return self
+
+    def frozen(self, mean: Real | int = 0) -> "Shaping[Any]":
+        """Return this conversion as it is between two updates of its statistics, with F-bar fixed to ``mean``."""
+        del mean
+        return self
 
     def check_horizon(self, max_steps: int) -> None:
         """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
@@ -133,64 +227,87 @@ class Shaping(Component, ABC):
                 f"{type(self).__name__} takes {known} besides bonus and ended, received {unknown}: drop them"
             )
 
-    @cached_property
-    def _state_form(self) -> Any:
-        return _form(self._start(np.zeros(1)))
-
-    def _check_state(self, state: Any, bonus: Any) -> None:
-        """Refuse a state that is not of this conversion, and exact and rounded numbers together."""
-        if not isinstance(state, tuple) or not state or not (self.calls_back or _form(state) == self._state_form):
+    def _check_state(self, state: Any) -> None:
+        fits = isinstance(state, tuple) and len(state) > 0
+        if not fits or not (self.calls_back or _form(state) == _first_form(self)):
             raise InputTypeError(
                 f"state must be what init of {self} returned, received {type(state).__name__} of another form: call "
                 "init(num_envs, like=bonus) of the same conversion first"
             )
-        if isinstance(bonus, np.ndarray) and _arrays.is_exact(state[0]) != _arrays.is_exact(bonus):
-            raise InputTypeError(
-                f"bonus must hold exact numbers (dtype object) if and only if the state does, received {bonus.dtype} "
-                f"and a state of {state[0].dtype}: call init(num_envs, like=bonus)"
-            )
 
     def _convert(
-        self, rank: int, state: State, bonus: Array, ended: Array, valid: Array | None, extra: Extra
-    ) -> tuple[State, Array]:
+        self, rank: int, state: StateT, bonus: ArrayT, ended: Flags, valid: Flags | None, extra: Extra
+    ) -> tuple[StateT, ArrayT]:
         """Check a call and run it; tensors in main memory go through NumPy: no copy, same numbers, less overhead."""
         self._check_extra(extra)
-        self._check_state(state, bonus)
+        self._check_state(state)
+        _check_exactness(state, bonus)
         _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
-        viewed = not self.calls_back and _arrays.has_numpy_view(bonus)
-        viewed = viewed and _arrays.have_numpy_views((state, ended, valid, dict(extra)))
-        if viewed:
-            state, bonus, ended, valid, extra = _arrays.to_numpy_views((state, bonus, ended, valid, dict(extra)))
-        rows = _arrays.check_rows("bonus", bonus, ended, valid, lanes=state[0], rank=rank)
+        given: Any = (state, bonus, ended, valid, dict(extra))
+        viewed = not self.calls_back and _arrays.has_numpy_view(bonus) and _arrays.have_numpy_views(given)
+        current, values, ends, mask, more = _arrays.to_numpy_views(given) if viewed else given
+        rows = _arrays.check_rows("bonus", values, ends, mask, lanes=current[0], rank=rank)
         if rows.values.shape[0] == 0:
             shaped = rows.values
         else:
-            extra = {name: array[None] for name, array in extra.items()} if rank == 1 else extra
+            more = {name: array[None] for name, array in more.items()} if rank == 1 else more
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is an error, below
-                state, shaped = self._run(state, rows, extra)
+                current, shaped = self._run(current, rows, more)
         _check_overflow(self, shaped)
-        return _arrays.to_tensors((state, shaped)) if viewed else (state, shaped)
+        result: tuple[StateT, ArrayT] = _arrays.to_tensors((current, shaped)) if viewed else (current, shaped)
+        return result
 
     @abstractmethod
-    def _start(self, lanes: Array) -> State:
+    def _start(self, lanes: Values) -> StateT:
         """Return the first state, given zeros of shape (num_envs,) in the wide dtype."""
 
     @abstractmethod
-    def _run(self, state: State, rows: Rows, extra: Extra) -> tuple[State, Array]:
+    def _run(self, state: StateT, rows: Rows, extra: Extra) -> tuple[StateT, Values]:
         """Convert checked rows of shape (T, num_envs), T >= 1."""
 
+    def _discard(self, state: StateT, where: Values) -> StateT:
+        """Return the state with all fields but the shared ones as at the start, where true."""
+        names = getattr(state, "_fields", range(len(state)))
+        fresh = self._start(_arrays.zeros(state[0].shape, state[0]))
+        parts = [
+            old if name in self.shared else _arrays.where_tree(where, new, old)
+            for name, new, old in zip(names, fresh, state, strict=True)
+        ]
+        return cast(StateT, type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
 
-def check_gamma(gamma: Any) -> None:
-    """Refuse a discount outside (0, 1]."""
+
+_UNLABELLED = ("gamma", "normalize", "max_steps")
+"""Fields that a label leaves out: the learner's own discount, and what has words of its own."""
+
+
+def check_gamma(gamma: object) -> None:
+    """Refuse a discount outside (0, 1].
+
+    Raises:
+        InputError: With what was received and what to pass instead.
+
+    """
     if isinstance(gamma, bool) or not isinstance(gamma, Real):
         raise InputTypeError(f"gamma must be a real number in (0, 1], received {gamma!r}: pass the learner's discount")
     if not 0 < float(gamma) <= 1:
         raise InputError(f"gamma must be in (0, 1], received {gamma}: pass the discount your learner trains with")
 
 
-def is_count(number: Any) -> bool:
+def is_count(number: object) -> bool:
     """Tell whether ``number`` is a whole number of at least 1, of Python's or of NumPy's kind."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= 1
+
+
+def is_number(number: object) -> bool:
+    """Tell whether ``number`` is a real number and no boolean."""
+    return isinstance(number, Real) and not isinstance(number, bool)
+
+
+def _text(value: Any) -> str:
+    """Return a setting as a label says it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return str(value) if isinstance(value, str | bool | Fraction) else getattr(value, "__name__", repr(value))
 
 
 def _form(state: Any) -> Any:
@@ -198,18 +315,32 @@ def _form(state: Any) -> Any:
     return (type(state), *map(_form, state)) if isinstance(state, tuple) else getattr(state, "shape", ())[:-1]
 
 
-def _is_plain(bonus: Any, ended: Any) -> bool:
-    """Tell whether one step is NumPy floats and booleans of one shape: then few checks are enough."""
+@lru_cache(maxsize=256)
+def _first_form(conversion: Shaping[Any]) -> Any:
+    return _form(conversion._start(np.zeros(1)))
+
+
+def _is_plain(bonus: Any, ended: Any, lanes: Values) -> bool:
+    """Tell whether one step is NumPy floats and booleans of the state's shape."""
     return (
-        type(bonus) is type(ended) is np.ndarray
+        type(bonus) is type(ended) is type(lanes) is np.ndarray
         and bonus.dtype.char in "fd"
         and ended.dtype.char == "?"
-        and bonus.ndim == 1
-        and bonus.shape == ended.shape
+        and lanes.dtype.char == "d"
+        and bonus.shape == ended.shape == lanes.shape
     )
 
 
-def _check_overflow(shaping: Shaping, shaped: Array) -> None:
+def _check_exactness(state: Any, bonus: Values) -> None:
+    """Refuse exact and rounded numbers together."""
+    if isinstance(bonus, np.ndarray) and _arrays.is_exact(state[0]) != _arrays.is_exact(bonus):
+        raise InputTypeError(
+            f"bonus must hold exact numbers (dtype object) if and only if the state does, received {bonus.dtype} "
+            f"and a state of {state[0].dtype}: call init(num_envs, like=bonus)"
+        )
+
+
+def _check_overflow(shaping: Shaping[Any], shaped: Values) -> None:
     """Stop where the repayment left the range of the dtype; inside ``jax.jit`` the certificate shows it instead."""
     if not _arrays.is_finite(shaped):
         raise OverflowError(

@@ -9,7 +9,7 @@ import optax  # type: ignore[import-untyped]
 from pbim.agents import QLearning
 from pbim.intrinsic import coordinates, one_hot
 from pbim.results import Claim, Group, HeatPlan
-from pbim.shaping import ExponentialMean, PreviousRollout
+from pbim.shaping import PBIM, ExponentialMean, PreviousRollout
 from pbim.studies.cliff import BONUS, ENV, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
 from pbim.studies.study import Cell, Study
 
@@ -78,9 +78,7 @@ def _centring_cells() -> list[Cell]:
             label=f"PBIM, {words}, {encoding}",
             scheme="pbim",
             group="centring",
-            learner=with_bonus(
-                replace(pbim, shaping=replace(pbim.shaping, normalize=centring)), encode=ENCODINGS[encoding]
-            ),
+            learner=with_bonus(replace(pbim, shaping=PBIM(gamma=0.99, normalize=centring)), encode=ENCODINGS[encoding]),
             params={"scheme": "pbim", "centring": name, "encoding": encoding},
         )
         for name, (words, centring) in CENTRINGS.items()

@@ -26,7 +26,7 @@ class Display:
         self.running: dict[str, Job] = {}
         self.live: Any = None
         self.before = self.total = 0
-        self.began = self.told = time.monotonic()
+        self.began = self.last_line = time.monotonic()
 
     def say(self, text: str) -> None:
         """Print lines that stay."""
@@ -36,7 +36,7 @@ class Display:
     def showing(self, study: Study, total: int, finished: int) -> Iterator[None]:
         """Show progress of ``total`` runs, of which some were finished before."""
         self.study, self.total, self.before = study, total, finished
-        self.began = self.told = time.monotonic()
+        self.began = self.last_line = time.monotonic()
         size = "smoke size, decides nothing: " if study.quick else ""
         self.say(f"{study.title} ({size}{len(study.cells)} cells, {study.seeds} seeds, {total} runs)")
         if finished:
@@ -53,7 +53,7 @@ class Display:
     def update(self, event: Event | None) -> None:
         """Take in what happened."""
         if event is None:
-            if self.live is None and time.monotonic() - self.told > LINES_EVERY:
+            if self.live is None and time.monotonic() - self.last_line > LINES_EVERY:
                 self._line("at work")
             return
         if event.kind == "started":
@@ -89,7 +89,7 @@ class Display:
         return f"about {hours} h {minutes:02} min left" if hours else f"about {math.ceil(seconds)} s left"
 
     def _line(self, text: str) -> None:
-        self.told = time.monotonic()
+        self.last_line = time.monotonic()
         self.say(f"[{self.finished}/{self.total}] {text}; {self.left()}")
 
     def __rich__(self) -> Any:

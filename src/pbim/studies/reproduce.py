@@ -29,6 +29,7 @@ def reproduce(
         for run in runs:
             if (trouble := store.mend(run)) is not None:
                 display.say(f"set aside: {trouble}")
+        check_defaults(study, store)
         missing = {run.key for run in unique(store.runs(lambda run: run.state != "done"))}
         jobs = jobs_of(study, missing, command=command, commit=commit, save_every=checkpoint_every)
         try:
@@ -64,6 +65,18 @@ def note_failure(store: Store, job: Job, error: str) -> None:
         if run.state != "done":
             write_json(run.folder / CONFIG, config)
             write_json(run.folder / STATUS, status(job, state="failed", error=error))
+
+
+def check_defaults(study: Study, store: Store) -> None:
+    """Refuse a store whose runs were made with other defaults: a key leaves them out, so it cannot tell."""
+    for cell, seed, document in study.runs():
+        known, now = store.run(key_of(document)).config.get("defaults", {}), document["defaults"]
+        changed = sorted(name for name in known if name in now and known[name] != now[name])
+        if changed:
+            raise InputError(
+                f"out {str(store.path)!r} holds {cell.name} seed {seed} with another default of {', '.join(changed)}: "
+                "pass another --out, or use the pbim that wrote it"
+            )
 
 
 def unique(runs: list[Run]) -> list[Run]:

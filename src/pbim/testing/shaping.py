@@ -16,25 +16,37 @@ _TOLERANCE = {"float32": 1e-3, "float64": 1e-9}
 
 
 def check_shaping(
-    shaping: Shaping, *, num_envs: int = 3, steps: int = 40, seed: int = 0, gamma: float | None = None
+    shaping: Shaping[Any], *, num_envs: int = 3, steps: int = 40, seed: int = 0, gamma: float | None = None
 ) -> None:
-    """Raise ``ConformanceError``, one sentence, at the first law of conversions that ``shaping`` breaks.
+    """Check a conversion against the laws that all conversions keep.
 
-    It is run on random bonuses (``steps``, ``num_envs``) of float32 and float64 with episodes of every length from 1
-    on. The laws, by name: *shape*, *dtype* (kept), *finite*, *inputs-edited* (neither arrays nor state may be),
-    *determinism*, *rollout* (equals steps, and may be cut anywhere), *causality* (F'_t does not depend on later
-    bonuses), *permutation* (environments have no order), *valid* (a masked step pays 0 and changes nothing),
-    *one-step* and *residual* (if ``shaping.guarantee`` is exact: every episode sums to zero, discounted by ``gamma``,
-    by default the conversion's own), and *save-load*.
+    It runs on random bonuses of float32 and float64 with episodes of every length from 1 on. The laws, by name:
+    *shape*, *dtype* (that of the bonus), *finite*, *inputs-edited* (neither arrays nor state may be), *determinism*,
+    *rollout* (equals steps, and may be cut anywhere), *causality* (F'_t does not depend on later bonuses),
+    *permutation* (environments have no order), *valid* (a masked step pays 0 and changes nothing), *discard* (touches
+    the chosen environments alone), *save-load*, and, if ``shaping.guarantee`` is exact, *one-step* and *residual*
+    (every episode sums to zero, after a discard too).
+
+    Args:
+        shaping: The conversion.
+        num_envs: How many environments to run, at least 2.
+        steps: How many steps to run, at least 8.
+        seed: What the bonuses and episode ends are drawn from.
+        gamma: The discount of the sums; by default the conversion's own, or 1 if it has none.
+
+    Raises:
+        ConformanceError: At the first law that is broken, with its name and one sentence.
+        ValueError: If there are too few environments or steps to check anything.
 
     >>> import pbim
     >>> check_shaping(pbim.Geometric(gamma=0.9, rate=0.2))
+
     """
     if num_envs < 2 or steps < 8:
         raise ValueError(
             f"check_shaping: num_envs must be at least 2 and steps at least 8, got {num_envs} and {steps}."
         )
-    discount = float(getattr(shaping, "gamma", 1.0)) if gamma is None else gamma
+    discount = gamma if gamma is not None else 1.0 if shaping.gamma is None else float(shaping.gamma)
     for dtype in ("float64", "float32"):
         stream = _stream(num_envs, steps, seed, dtype)
         _check_values(shaping, stream)
@@ -43,8 +55,10 @@ def check_shaping(
         _check_causality(shaping, stream)
         _check_permutation(shaping, stream)
         _check_valid(shaping, stream)
+        _check_discard(shaping, stream)
         if shaping.guarantee.level is Level.EXACT:
             _check_exact(shaping, stream, discount)
+            _check_exact_after_discard(shaping, stream, discount)
         _check_save_load(shaping, stream)
 
 
@@ -57,7 +71,7 @@ def _stream(num_envs: int, steps: int, seed: int, dtype: str) -> Stream:
     return bonus, ended
 
 
-def _run(shaping: Shaping, stream: Stream, state: State = None, valid: Any = None) -> tuple[State, NDArray[Any]]:
+def _run(shaping: Shaping[Any], stream: Stream, state: State = None, valid: Any = None) -> tuple[State, NDArray[Any]]:
     """Return the state after a stream taken step by step, and F' of shape (T, num_envs)."""
     bonus, ended = stream
     state = shaping.init(bonus.shape[1], like=bonus) if state is None else state
@@ -69,7 +83,7 @@ def _run(shaping: Shaping, stream: Stream, state: State = None, valid: Any = Non
     return state, np.array(rows)
 
 
-def _check_values(shaping: Shaping, stream: Stream) -> None:
+def _check_values(shaping: Shaping[Any], stream: Stream) -> None:
     bonus, ended = stream
     state = shaping.init(bonus.shape[1], like=bonus)
     for name, (_, shaped), shape in (
@@ -86,15 +100,15 @@ def _check_values(shaping: Shaping, stream: Stream) -> None:
             raise ConformanceError("finite", f"{name} must return finite numbers for finite bonuses")
 
 
-def _check_purity(shaping: Shaping, stream: Stream) -> None:
+def _check_purity(shaping: Shaping[Any], stream: Stream) -> None:
     bonus, ended = stream
     state, _ = _run(shaping, (bonus[:5], ended[:5]))
     before = {name: array.copy() for name, array in state_arrays(state).items()}
     for call in (shaping.step, shaping.rollout):
         given = (bonus[5].copy(), ended[5].copy()) if call == shaping.step else (bonus[5:].copy(), ended[5:].copy())
-        kept = [array.copy() for array in given]
+        copies = [array.copy() for array in given]
         _, first = call(state, *given)
-        for name, array, old in zip(("bonus", "ended"), given, kept, strict=True):
+        for name, array, old in zip(("bonus", "ended"), given, copies, strict=True):
             if not np.array_equal(array, old):
                 raise ConformanceError("inputs-edited", f"{call.__name__} edits {name} in place; copy it first")
         for name, array in state_arrays(state).items():
@@ -108,7 +122,7 @@ def _check_purity(shaping: Shaping, stream: Stream) -> None:
             )
 
 
-def _check_rollout(shaping: Shaping, stream: Stream) -> None:
+def _check_rollout(shaping: Shaping[Any], stream: Stream) -> None:
     bonus, ended = stream
     last, stepped = _run(shaping, stream)
     for name, cuts in {"one rollout": (), "two rollouts": (7,)}.items():
@@ -120,7 +134,7 @@ def _check_rollout(shaping: Shaping, stream: Stream) -> None:
         _require_states("rollout", f"{name} must end in the state that single steps end in", state, last)
 
 
-def _check_causality(shaping: Shaping, stream: Stream) -> None:
+def _check_causality(shaping: Shaping[Any], stream: Stream) -> None:
     bonus, ended = stream
     known = len(bonus) // 2
     other = bonus.copy()
@@ -135,11 +149,11 @@ def _check_causality(shaping: Shaping, stream: Stream) -> None:
             )
 
 
-def _rolled(shaping: Shaping, stream: Stream) -> tuple[State, NDArray[Any]]:
+def _rolled(shaping: Shaping[Any], stream: Stream) -> tuple[State, NDArray[Any]]:
     return shaping.rollout(shaping.init(stream[0].shape[1], like=stream[0]), *stream)
 
 
-def _check_permutation(shaping: Shaping, stream: Stream) -> None:
+def _check_permutation(shaping: Shaping[Any], stream: Stream) -> None:
     bonus, ended = stream
     order = np.roll(np.arange(bonus.shape[1]), 1)
     _, shaped = _run(shaping, stream)
@@ -147,7 +161,7 @@ def _check_permutation(shaping: Shaping, stream: Stream) -> None:
     _require("permutation", "environments in another order must get the same rewards", moved, shaped[:, order])
 
 
-def _check_valid(shaping: Shaping, stream: Stream) -> None:
+def _check_valid(shaping: Shaping[Any], stream: Stream) -> None:
     """Compare a stream that has masked rows of nonsense in between with the stream without them."""
     bonus, ended = stream
     wide = np.repeat(bonus, 2, axis=0)
@@ -164,7 +178,34 @@ def _check_valid(shaping: Shaping, stream: Stream) -> None:
         _require("valid", f"{name} must not let masked steps change later rewards", shaped[::2], expected)
 
 
-def _check_exact(shaping: Shaping, stream: Stream, gamma: float) -> None:
+def _discarded(shaping: Shaping[Any], stream: Stream) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return which environments dropped their running episode after 3 steps, and F' of all from there on."""
+    bonus, ended = stream
+    where = np.arange(bonus.shape[1]) % 2 == 0
+    state, _ = _run(shaping, (bonus[:3], np.zeros_like(ended[:3])))
+    return where, _run(shaping, (bonus[3:], ended[3:]), shaping.discard(state, where))[1]
+
+
+def _check_discard(shaping: Shaping[Any], stream: Stream) -> None:
+    bonus, ended = stream
+    where, shaped = _discarded(shaping, stream)
+    _, expected = _run(shaping, (bonus, np.concatenate([np.zeros_like(ended[:3]), ended[3:]])))
+    sentence = "discard must leave the environments alone whose episode goes on"
+    _require("discard", sentence, shaped[:, ~where], expected[3:, ~where])
+
+
+def _check_exact_after_discard(shaping: Shaping[Any], stream: Stream, gamma: float) -> None:
+    where, shaped = _discarded(shaping, stream)
+    left = residuals(shaped[:, where].astype(np.float64), stream[1][3:, where], gamma)
+    if np.max(np.abs(left), initial=0) > _tolerance(shaped) * max(1.0, float(np.abs(shaped).max())):
+        raise ConformanceError(
+            "discard",
+            f"an episode that begins after discard must sum to zero by itself, got {np.max(np.abs(left)):.3g}; name in "
+            "`shared` only the fields of the state that all environments share",
+        )
+
+
+def _check_exact(shaping: Shaping[Any], stream: Stream, gamma: float) -> None:
     bonus, ended = stream
     everywhere = np.ones_like(ended)
     _, alone = _run(shaping, (bonus, everywhere))
@@ -182,7 +223,7 @@ def _check_exact(shaping: Shaping, stream: Stream, gamma: float) -> None:
         )
 
 
-def _check_save_load(shaping: Shaping, stream: Stream) -> None:
+def _check_save_load(shaping: Shaping[Any], stream: Stream) -> None:
     bonus, ended = stream
     state, _ = _run(shaping, (bonus[:9], ended[:9]))
     loaded = load_arrays(shaping.init(bonus.shape[1], like=bonus), state_arrays(state))
@@ -200,9 +241,9 @@ def _require(check: str, sentence: str, received: NDArray[Any], expected: NDArra
 
 
 def _require_states(check: str, sentence: str, received: State, expected: State) -> None:
-    held = state_arrays(expected)
+    wanted = state_arrays(expected)
     for name, array in state_arrays(received).items():
-        if array.dtype.kind == "f" and not np.allclose(array, held[name], rtol=1e-4, atol=1e-4):
+        if array.dtype.kind == "f" and not np.allclose(array, wanted[name], rtol=1e-4, atol=1e-4):
             raise ConformanceError(check, f"{sentence}, {name} differs")
 
 

@@ -57,7 +57,7 @@ def load(path: str | os.PathLike[str], like: T, *, config: str) -> T:
     Args:
         path: The file.
         like: Arrays, or shapes, of the form to read.
-        config: What ``save`` was told.
+        config: The text that :func:`save` stored.
 
     Raises:
         InputError: If the file is missing, damaged, not ours, of another version or of another run.

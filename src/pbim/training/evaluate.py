@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 
 from pbim._jit import jit
-from pbim.agents import _episodes
-from pbim.agents._networks import Network, Params
+from pbim.agents import episodes as _episodes
+from pbim.agents.networks import Network, Params
 from pbim.envs import Environment
 
 HELD_OUT = 1_000_003

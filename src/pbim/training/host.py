@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from pbim._jit import jit
 from pbim.adapters.batching import FinalInfo, with_rows
-from pbim.agents import _bonus, _episodes, _update
-from pbim.agents._networks import Network, Params
-from pbim.agents._rollout import Steps, World
+from pbim.agents import bonus as _bonus, episodes as _episodes, update as _update
+from pbim.agents.networks import Network, Params
 from pbim.agents.ppo import PPO, Carry, Metrics
+from pbim.agents.rollout import Steps, World
 from pbim.envs import HostEnv
 from pbim.errors import InputTypeError
 from pbim.intrinsic import Transition

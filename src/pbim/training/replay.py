@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pbim._files import replacing
-from pbim.agents._networks import Params
+from pbim.agents.networks import Params
 from pbim.agents.ppo import PPO
 from pbim.envs.render import Picture, frame
 from pbim.errors import InputError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jax
 
 from pbim.agents import ppo
-from pbim.agents._networks import Params
+from pbim.agents.networks import Params
 from pbim.agents.ppo import PPO, Carry, Metrics
 from pbim.config import strict
 from pbim.metric import combine

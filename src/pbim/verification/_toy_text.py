@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError, InputTypeError
-from pbim.verification._numbers import Number, exactly
+from pbim.verification.numbers import Number, exactly
 
 LARGEST_DENOMINATOR = 1000
 ROUNDING = 1e-12
@@ -69,7 +69,7 @@ def _ending_copies(table: Mapping[int, Mapping[int, Any]], starts: set[int]) -> 
     return {state: len(table) + number for number, state in enumerate(sorted(ending & (passing | starts)))}
 
 
-def _distribution(env: Any, initial: Any, states: int) -> Array:
+def _distribution(env: Any, initial: Any, states: int) -> Values:
     if initial is None:
         initial = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
         if initial is None:
@@ -94,7 +94,7 @@ def _short_fraction(value: Number) -> Number:
     return near if abs(float(near) - float(value)) <= ROUNDING else float(value)
 
 
-def _plain(numbers: Array) -> Array:
+def _plain(numbers: Values) -> Values:
     """Return floats where they say the same as the objects (large tables are checked faster so)."""
     as_floats = numbers.astype(float)
     occurring = numbers[numbers != 0]

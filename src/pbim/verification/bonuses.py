@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pbim.intrinsic.episodic_count import EpisodicCount
-from pbim.verification._numbers import Number
 from pbim.verification.fold import Fold, History
 from pbim.verification.mdp import FiniteMDP
+from pbim.verification.numbers import Number
 
 Visits = tuple[int, ...]
 """The states visited so far, sorted."""

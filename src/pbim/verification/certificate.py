@@ -15,25 +15,44 @@ import array_api_compat as compat
 import numpy as np
 
 from pbim import _arrays
-from pbim._arrays import Array
+from pbim._arrays import Array, ArrayT, Flags, Values
 from pbim.errors import InputError
 from pbim.shaping import check_gamma
 
 
 class CertificateState(NamedTuple):
-    """O(num_envs) state: ``total``, ``scale``, ``discount`` of running episodes, and the worst of the finished ones."""
+    """The sums of running episodes, and the worst of the finished ones.
 
-    total: Array
-    scale: Array
-    discount: Array
-    episodes: Array
-    worst: Array
-    worst_absolute: Array
+    Attributes:
+        total: sum gamma^t F'_t of each running episode, (num_envs,).
+        scale: sum gamma^t |F'_t| of each, (num_envs,).
+        discount: gamma^t of each, (num_envs,).
+        episodes: How many episodes have finished, ().
+        worst: The largest relative residual of these, ().
+        worst_absolute: The largest residual of these, ().
+
+    """
+
+    total: Values
+    scale: Values
+    discount: Values
+    episodes: Values
+    worst: Values
+    worst_absolute: Values
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateReport:
-    """The verdict over all finished episodes: ``ok`` when at least one finished and none left a residual."""
+    """The verdict over all finished episodes: ``ok`` when at least one finished and none left a residual.
+
+    Attributes:
+        episodes: How many episodes have finished.
+        worst: The largest residual, relative to the discounted sum of |F'|.
+        worst_absolute: The largest residual in units of the reward.
+        tolerance: The largest relative residual that passes.
+        gamma: The discount.
+
+    """
 
     episodes: int
     worst: float
@@ -60,7 +79,13 @@ class CertificateReport:
 class Certificate:
     """A streaming check of cancellation: pure ``init`` and ``update``, and a ``report`` at any time.
 
-    ``tolerance`` is relative; by default the square root of the dtype's epsilon (1.5e-8 in float64, 3.5e-4 in float32).
+    Args:
+        gamma: The learner's discount, in (0, 1].
+        tolerance: The largest relative residual that passes; by default the square root of the dtype's epsilon (1.5e-8
+            in float64, 3.5e-4 in float32).
+
+    Raises:
+        InputError: If an argument is out of range.
 
     >>> import numpy as np, pbim
     >>> shaping, certificate = pbim.PBIM(gamma=0.9), pbim.Certificate(gamma=0.9)
@@ -69,6 +94,7 @@ class Certificate:
     >>> report = certificate.report(certificate.update(certificate.init(4), shaped, ended))
     >>> report.ok, report.episodes
     (True, 57)
+
     """
 
     gamma: Real | float
@@ -80,31 +106,59 @@ class Certificate:
             raise InputError(f"tolerance must be positive, received {self.tolerance}: leave it out for the dtype's own")
 
     def init(self, num_envs: int, like: Array | None = None) -> CertificateState:
-        """Return the state before the first step, in the library and dtype of ``like``."""
+        """Return the state before the first step.
+
+        Args:
+            num_envs: How many environments step together.
+            like: An array of the library, device and dtype of the shaping rewards; NumPy's float64 by default.
+
+        """
         lanes = _arrays.zeros((num_envs,), np.zeros(0) if like is None else like)
         none = compat.array_namespace(lanes).sum(lanes)
-        return CertificateState(lanes, lanes, lanes + 1, none, none, none)
+        return _arrays.distinct(CertificateState(lanes, lanes, lanes + 1, none, none, none))
 
     def update(
-        self, state: CertificateState, shaped: Array, ended: Array, *, valid: Array | None = None
+        self, state: CertificateState, shaped: Array, ended: Flags, *, valid: Flags | None = None
     ) -> CertificateState:
-        """Return the state after a step (num_envs,) or a rollout (T, num_envs) of shaping rewards."""
+        """Return the state after a step or a rollout.
+
+        Args:
+            state: What ``init`` or the last call returned.
+            shaped: Shaping rewards F', shape (num_envs,) or (T, num_envs).
+            ended: True where the learner stops accumulating rewards, of the same shape.
+            valid: False at dummy steps, which do not count.
+
+        Raises:
+            InputError: If arrays do not fit the state or each other.
+
+        """
         return self._run(state, shaped, ended, valid)[0]
 
-    def discard(self, state: CertificateState, where: Array) -> CertificateState:
-        """Return the state with the running episodes of ``where`` (num_envs,) forgotten; the verdict so far stays."""
-        xp = compat.array_namespace(state.total)
-        return state._replace(
-            total=xp.where(where, 0, state.total),
-            scale=xp.where(where, 0, state.scale),
-            discount=xp.where(where, 1, state.discount),
-        )
+    def discard(self, state: CertificateState, where: Flags) -> CertificateState:
+        """Return the state without the running episodes of some environments; what has finished stays.
+
+        Args:
+            state: What ``init`` or the last call returned.
+            where: True for the environments whose episode is dropped, shape (num_envs,).
+
+        Raises:
+            InputError: If ``where`` does not fit the state.
+
+        """
+        mask = _arrays.check_mask("where", where, lanes=state.total)
+        return _restarted(_arrays.array_namespace(mask), state, mask)
 
     def report(self, state: CertificateState, like: Array | None = None) -> CertificateReport:
-        """Return the verdict so far; ``like`` gives the dtype the rewards were emitted in, if not the state's."""
+        """Return the verdict so far.
+
+        Args:
+            state: What ``init`` or the last call returned.
+            like: An array of the dtype that the rewards were emitted in, if not the state's.
+
+        """
         tolerance = self.tolerance
         if tolerance is None:
-            kind = state.total if like is None else like
+            kind: Values = state.total if like is None else like
             tolerance = 0.0 if _arrays.is_exact(kind) else math.sqrt(compat.array_namespace(kind).finfo(kind.dtype).eps)
         return CertificateReport(
             episodes=int(state.episodes),
@@ -115,8 +169,8 @@ class Certificate:
         )
 
     def _run(
-        self, state: CertificateState, shaped: Array, ended: Array, valid: Array | None
-    ) -> tuple[CertificateState, Array, Array]:
+        self, state: CertificateState, shaped: Values, ended: Values, valid: Values | None
+    ) -> tuple[CertificateState, Values, Values]:
         """Return the new state, the running total after each row (T, num_envs), and where episodes ended."""
         rank = 1 if getattr(shaped, "ndim", 2) == 1 else 2
         rows = _arrays.check_rows("shaped", shaped, ended, valid, lanes=state[0], rank=rank, finite=False)
@@ -126,7 +180,7 @@ class Certificate:
         gamma = _arrays.number_for(self.gamma, state.total)
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(rows.values, np.ndarray):
-                state, totals = _sum_in_place(gamma, state, rows.values, rows.ended, valid)
+                state, totals = _sum_in_turn(gamma, state, rows.values, rows.ended, valid)
             else:
                 body = _summing(gamma, _arrays.array_namespace(rows.values))
                 state, (totals,) = _arrays.scan(body, state, (rows.values, rows.ended, valid))
@@ -135,63 +189,82 @@ class Certificate:
 
 @lru_cache(maxsize=64, typed=True)  # Fraction(1, 2) equals 0.5 but is another number
 def _summing(gamma: Any, xp: Any) -> Callable[..., Any]:
-    def body(state: CertificateState, row: tuple[Array, Array, Array]) -> tuple[CertificateState, tuple[Array]]:
+    def body(state: CertificateState, row: tuple[Values, Values, Values]) -> tuple[CertificateState, tuple[Values]]:
         shaped, ended, valid = row
-        term = xp.where(valid, state.discount * xp.astype(shaped, state.total.dtype, copy=False), 0)  # gamma^t F'_t
-        total, scale = state.total + term, state.scale + abs(term)
-        discount = xp.where(valid, state.discount * gamma, state.discount)
-        state = state._replace(total=total, scale=scale, discount=discount)
-        return _judged(xp, state, ended), (total,)
+        state = _added(xp, gamma, state, xp.astype(shaped, state.total.dtype, copy=False), valid)
+        return _judged(xp, state, ended), (state.total,)
 
     return body
 
 
-def _sum_in_place(
-    gamma: Any, state: CertificateState, shaped: Array, ended: Array, valid: Array
-) -> tuple[CertificateState, Array]:
-    """Run the same sums over NumPy rows, and judge only the rows in which an episode ended."""
+def _sum_in_turn(
+    gamma: Any, state: CertificateState, shaped: Values, ended: Values, valid: Values
+) -> tuple[CertificateState, Values]:
+    """Do the same with NumPy rows: mask only those with dummy steps, judge only those in which an episode ended."""
     totals = np.empty(shaped.shape, state.total.dtype)
-    total, scale, discount = state.total, state.scale, state.discount
     ends, whole = ended.any(axis=1).tolist(), valid.all(axis=1).tolist()
-    for index, row in enumerate(totals):
-        term, grown = discount * shaped[index], discount * gamma
-        if not whole[index]:
-            term, grown = np.where(valid[index], term, 0), np.where(valid[index], grown, discount)
-        total, scale, discount = np.add(total, term, out=row), scale + abs(term), grown
+    for index, row in enumerate(shaped):
+        state = _added(np, gamma, state, row, None if whole[index] else valid[index])
+        totals[index] = state.total
         if ends[index]:
-            state = state._replace(total=total, scale=scale, discount=discount)
             state = _judged(np, state, ended[index])
-            total, scale, discount = state.total, state.scale, state.discount
-    return state._replace(total=total.copy(), scale=scale, discount=discount), totals
+    return state, totals
 
 
-def _judged(xp: Any, state: CertificateState, ended: Array) -> CertificateState:
-    """Return the state with the episodes that ended counted, compared with the worst, and begun anew."""
+def _added(xp: Any, gamma: Any, state: CertificateState, shaped: Values, valid: Values | None) -> CertificateState:
+    """Return the state with one step of shaping rewards in its sums."""
+    term, discount = state.discount * shaped, state.discount * gamma  # gamma^t F'_t, gamma^(t+1)
+    if valid is not None:
+        term, discount = xp.where(valid, term, 0), xp.where(valid, discount, state.discount)
+    return CertificateState(state.total + term, state.scale + abs(term), discount, *state[3:])
+
+
+def _judged(xp: Any, state: CertificateState, ended: Values) -> CertificateState:
+    """Return the state with the episodes that ended counted, compared with the worst, and forgotten."""
     relative = abs(state.total) / xp.where(state.scale == 0, 1, state.scale)
     relative = xp.where(relative == relative, relative, float("inf"))  # NaN never passes
-    return CertificateState(
-        total=xp.where(ended, 0, state.total),
-        scale=xp.where(ended, 0, state.scale),
-        discount=xp.where(ended, 1, state.discount),
+    return _restarted(xp, state, ended)._replace(
         episodes=state.episodes + xp.sum(xp.astype(ended, state.total.dtype)),
         worst=_larger(xp, state.worst, xp.max(xp.where(ended, relative, 0))),
         worst_absolute=_larger(xp, state.worst_absolute, xp.max(xp.where(ended, abs(state.total), 0))),
     )
 
 
-def _larger(xp: Any, a: Array, b: Array) -> Array:
+def _restarted(xp: Any, state: CertificateState, where: Values) -> CertificateState:
+    """Return the state with running episodes at their start where true."""
+    return state._replace(
+        total=xp.where(where, 0, state.total),
+        scale=xp.where(where, 0, state.scale),
+        discount=xp.where(where, 1, state.discount),
+    )
+
+
+def _larger(xp: Any, a: Values, b: Values) -> Values:
     return xp.where(xp.asarray(a > b), a, b)
 
 
-def residuals(shaped: Array, ended: Array, gamma: Real | float, *, valid: Array | None = None) -> Array:
+def residuals(shaped: ArrayT, ended: Flags, gamma: Real | float, *, valid: Flags | None = None) -> ArrayT:
     """Return the discounted sum of F' of every finished episode, in the order they finish.
 
-    ``shaped`` and ``ended`` have shape (T, num_envs), or (T,) for one environment, and begin at an episode's start in
-    every environment; the unfinished tail is left out. Zero for every exact conversion.
+    Zero for every exact conversion.
+
+    Args:
+        shaped: Shaping rewards F', shape (T, num_envs) or, for one environment, (T,); every environment starts with a
+            new episode, and its unfinished last one is left out.
+        ended: True where the learner stops accumulating rewards, of the same shape.
+        gamma: The learner's discount, in (0, 1].
+        valid: False at dummy steps, which do not count.
+
+    Returns:
+        One number per finished episode, in the library of ``shaped``.
+
+    Raises:
+        InputError: If arrays do not fit each other, or inside ``jax.jit``, where no length may depend on values.
 
     >>> import numpy as np
     >>> residuals(np.array([1.0, 1.0, -6.0, 2.0]), np.array([False, False, True, True]), gamma=0.5)
     array([0., 2.])
+
     """
     certificate = Certificate(gamma=gamma)
     _arrays.namespace(shaped=shaped, ended=ended, valid=valid)
@@ -200,13 +273,14 @@ def residuals(shaped: Array, ended: Array, gamma: Real | float, *, valid: Array 
             raise InputError(
                 f"{name} must have the shape {tuple(shaped.shape)} of shaped, received {tuple(array.shape)}: reshape it"
             )
-    if shaped.ndim == 1:
-        shaped, ended, valid = shaped[:, None], ended[:, None], None if valid is None else valid[:, None]
-    if shaped.ndim != 2:
+    if shaped.ndim not in (1, 2):
         raise InputError(f"shaped must have shape (T, num_envs) or (T,), received {tuple(shaped.shape)}: reshape it")
-    _, totals, ends = certificate._run(certificate.init(shaped.shape[1], like=shaped), shaped, ended, valid)
+    rows = [array if array is None or array.ndim == 2 else array[:, None] for array in (shaped, ended, valid)]
+    state = certificate.init(1 if shaped.ndim == 1 else shaped.shape[1], like=shaped)
+    _, totals, ends = certificate._run(state, *rows)
     if not _arrays.is_concrete(ends):
         raise InputError(
             "residuals has a result of unknown length, which jax.jit cannot have: use pbim.Certificate there"
         )
-    return totals[ends]
+    left: ArrayT = totals[ends]
+    return left

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
 from pbim.shaping import Shaping
@@ -57,7 +57,7 @@ class _Played(NamedTuple):
 
     transitions: list[Transition]
     actions: list[Any]
-    bonuses: Array
+    bonuses: Values
 
 
 def certify_episodes(
@@ -65,7 +65,7 @@ def certify_episodes(
     policy: Policy | None = None,
     *,
     intrinsic: Any,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     episodes: int = 100,
     seed: int = 0,
     gamma: Any = None,
@@ -274,7 +274,7 @@ def _check(env: Any, shaping: Any, gamma: Any, episodes: int, replays: int) -> A
     for name, value, least in (("episodes", episodes, 1), ("replays", replays, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{name} must be a whole number of at least {least}, received {value!r}: correct it")
-    gamma = getattr(shaping, "gamma", None) if gamma is None else gamma
+    gamma = shaping.gamma if gamma is None else gamma
     if gamma is None:
         raise InputError(
             f"gamma must be given, received None: {type(shaping).__name__} has none, so pass the learner's discount"

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from pbim.errors import InputTypeError
 from pbim.intrinsic.protocol import Intrinsic
-from pbim.verification._numbers import Number
+from pbim.verification.numbers import Number
 
 History = tuple[int, ...]
 Memory = Hashable

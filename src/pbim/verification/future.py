@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values as Array
 from pbim.errors import InputTypeError
 from pbim.shaping import Shaping
-from pbim.verification._numbers import (
+from pbim.verification.fold import History, name_of
+from pbim.verification.induction import Values, Verdicts, compare, expectation, largest
+from pbim.verification.mdp import FiniteMDP
+from pbim.verification.numbers import (
     BadNumber,
     NotExact,
     Number,
@@ -23,16 +26,13 @@ from pbim.verification._numbers import (
     require_exact,
     shown,
 )
-from pbim.verification.fold import History, name_of
-from pbim.verification.induction import Values, Verdicts, compare, expectation, largest
-from pbim.verification.mdp import FiniteMDP
-from pbim.verification.report import Assumption1, Course, told
+from pbim.verification.report import Assumption1, Course, narrate
 from pbim.verification.story import likeliest
 from pbim.verification.tree import Advance, Tree
 
 
 @dataclass(frozen=True, kw_only=True)
-class Episodes:
+class WholeEpisodes:
     """All whole episodes of a tree: ``histories``, and by level the episode each ended edge completes (-1 elsewhere).
 
     Of shape (horizon, E): ``reward`` R, ``bonus`` F and ``lasting``, true while the episode lasts.
@@ -52,7 +52,7 @@ class FutureVerdict:
     tree: Tree
     verdicts: Verdicts
     assumption: Assumption1
-    episodes: Episodes
+    episodes: WholeEpisodes
     returns: Array
     task: Array
 
@@ -79,7 +79,7 @@ def judge(
     tree: Tree,
     mdp: FiniteMDP,
     intrinsic: Any,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     original: tuple[Values, ...],
     gamma: Number,
     tolerance: float,
@@ -111,7 +111,7 @@ def judge(
     )
 
 
-def _episodes(tree: Tree, intrinsic: Any, advance: Advance, *, exact: bool) -> Episodes:
+def _episodes(tree: Tree, intrinsic: Any, advance: Advance, *, exact: bool) -> WholeEpisodes:
     links, lanes = tree.links, []
     finished: list[tuple[History, tuple[int, ...]]] = []
     open_: list[tuple[History, tuple[int, ...]]] = [((int(state),), ()) for state in tree.levels[0].state]
@@ -131,7 +131,7 @@ def _episodes(tree: Tree, intrinsic: Any, advance: Advance, *, exact: bool) -> E
         reward[: len(path), index] = links.reward[list(path)]
         bonus[: len(path), index] = _paid(intrinsic, history, exact=exact)
         advance(1)
-    return Episodes(
+    return WholeEpisodes(
         histories=[history for history, _ in finished], lane=tuple(lanes), reward=reward, bonus=bonus, lasting=lasting
     )
 
@@ -187,7 +187,7 @@ def _scale(tree: Tree, lanes: tuple[Array, ...], sizes: Array | None, depth: int
     return ahead
 
 
-def _assumption(mdp: FiniteMDP, episodes: Episodes, name: str) -> Assumption1:
+def _assumption(mdp: FiniteMDP, episodes: WholeEpisodes, name: str) -> Assumption1:
     """Return whether F_t is the same for all episodes that agree until after step t; else the shortest pair."""
     order = sorted(range(len(episodes.histories)), key=lambda lane: (len(episodes.histories[lane]), lane))
     for step in range(len(episodes.bonus)):
@@ -209,12 +209,12 @@ def _broken(
     mdp: FiniteMDP, name: str, step: int, pair: tuple[History, History], paid: tuple[Number, Number]
 ) -> Assumption1:
     cut = 2 * step + 2
-    ways = [told(mdp, history[cut:]) if len(history) > cut + 1 else "the episode ends there" for history in pair]
+    ways = [narrate(mdp, history[cut:]) if len(history) > cut + 1 else "the episode ends there" for history in pair]
     return Assumption1(
         holds=False,
         reason=(
             f"'{name}' pays for step {step} what later actions decide. Two episodes begin alike, "
-            f"{told(mdp, pair[0][: cut + 1])}, yet step {step} is paid {shown(paid[0])} in one ({ways[0]}) and "
+            f"{narrate(mdp, pair[0][: cut + 1])}, yet step {step} is paid {shown(paid[0])} in one ({ways[0]}) and "
             f"{shown(paid[1])} in the other ({ways[1]}). F_t must be constant in the actions after t: no conversion "
             "that settles at the end is proven to keep the optimal policies for such a bonus."
         ),

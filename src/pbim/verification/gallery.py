@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from pbim.errors import InputError
-from pbim.verification._numbers import Number
 from pbim.verification.mdp import FiniteMDP
+from pbim.verification.numbers import Number
 
 MOVES = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1), "wait": (0, 0)}
 TV_CHANNELS = 3

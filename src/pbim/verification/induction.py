@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pbim._arrays import Array
-from pbim.verification._numbers import Number
+from pbim._arrays import Values as Array
 from pbim.verification.mdp import Links
+from pbim.verification.numbers import Number
 from pbim.verification.tree import Tree
 
 CLEARLY = 2

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping import check_gamma
 from pbim.verification import _toy_text
-from pbim.verification._numbers import Number, exactly, fractions, is_number
+from pbim.verification.numbers import Number, exactly, fractions, is_number
 
 ROW_TOLERANCE = 1e-9
 
@@ -23,14 +23,14 @@ class Links(NamedTuple):
     say where a state's links begin and how many there are.
     """
 
-    source: Array
-    action: Array
-    target: Array
-    probability: Array
-    reward: Array
-    ends: Array
-    first: Array
-    fanout: Array
+    source: Values
+    action: Values
+    target: Values
+    probability: Values
+    reward: Values
+    ends: Values
+    first: Values
+    fanout: Values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,10 +49,10 @@ class FiniteMDP:
     (2, 2, 7)
     """
 
-    transition: Array
-    reward: Array
-    initial: Array
-    terminal: Array
+    transition: Values
+    reward: Values
+    initial: Values
+    terminal: Values
     gamma: Number
     states: Sequence[str] | None = None
     actions: Sequence[str] | None = None
@@ -69,14 +69,14 @@ class FiniteMDP:
         self._check_names()
 
     @classmethod
-    def from_arrays(cls, arrays: Sequence[Array], *, gamma: Number, **names: Any) -> "FiniteMDP":
+    def from_arrays(cls, arrays: Sequence[Values], *, gamma: Number, **names: Any) -> "FiniteMDP":
         """Return the MDP of (transition, reward, initial, terminal), as an environment's ``arrays()`` gives them."""
         transition, reward, initial, terminal = arrays
         return cls(transition=transition, reward=reward, initial=initial, terminal=terminal, gamma=gamma, **names)
 
     @classmethod
     def from_toy_text(
-        cls, env: Any, *, gamma: Number, initial: Array | Mapping[int, Number] | int | None = None
+        cls, env: Any, *, gamma: Number, initial: Values | Mapping[int, Number] | int | None = None
     ) -> "FiniteMDP":
         """Return the MDP of a Gymnasium toy-text environment, or of its table ``P[state][action]``.
 
@@ -102,7 +102,7 @@ class FiniteMDP:
         return int(self.transition.shape[1])
 
     @property
-    def starts(self) -> Array:
+    def starts(self) -> Values:
         """Return the states in which an episode starts and something is decided, ascending."""
         return np.flatnonzero((self.initial != 0) & ~self.terminal)
 
@@ -230,12 +230,12 @@ class FiniteMDP:
                 raise InputError(f"{name} must have {length} entries, received {len(given)}: one for each")
 
 
-def _slack(sums: Array) -> float:
+def _slack(sums: Values) -> float:
     """Return how far from 1 a sum of probabilities may be: their rounding, nothing where they are exact."""
     return max(ROW_TOLERANCE, 8 * float(np.finfo(sums.dtype).eps)) if sums.dtype.kind == "f" else 0
 
 
-def _numbers_of(name: str, given: Any) -> Array:
+def _numbers_of(name: str, given: Any) -> Values:
     """Return numbers as an array: floats and ints as they are, anything else as exact objects."""
     try:
         array = np.asarray(given)
@@ -255,7 +255,7 @@ def _numbers_of(name: str, given: Any) -> Array:
     return array.astype(float) if array.dtype == object else array
 
 
-def _flags_of(given: Any) -> Array:
+def _flags_of(given: Any) -> Values:
     array = np.asarray(given)
     if array.dtype == object and all(isinstance(flag, bool | np.bool_) for flag in array.ravel()):
         array = array.astype(bool)

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError
-from pbim.verification._numbers import Number
+from pbim.verification.numbers import Number
 
 PAPER_SETTINGS: tuple[tuple[float, float], ...] = ((0.005, 0.99), (0.02, 0.995), (0.025, 0.995))
 """The (alpha, gamma) of the paper's DoorKey experiments."""
 
 
-def stalling_gain(alpha: Number | Array, gamma: Number | Array, n: int | Array, t: int | Array) -> Any:
+def stalling_gain(alpha: Number | Values, gamma: Number | Values, n: int | Values, t: int | Values) -> Any:
     """Return the bonus won minus the return lost by stalling t steps on a tile visited n times.
 
     Numbers give a number, exact for Fractions; arrays broadcast.
@@ -41,7 +41,7 @@ def stalling_gain(alpha: Number | Array, gamma: Number | Array, n: int | Array, 
     return won - (1 - gamma**t)
 
 
-def stalling_pays(alpha: Number | Array, gamma: Number | Array, n: int | Array, t: int | Array) -> Any:
+def stalling_pays(alpha: Number | Values, gamma: Number | Values, n: int | Values, t: int | Values) -> Any:
     """Tell whether stalling t steps on a tile visited n times is strictly better than going on.
 
     >>> stalling_pays(0.005, 0.99, n=1, t=1), stalling_pays(0.025, 0.995, n=1, t=1)
@@ -53,7 +53,7 @@ def stalling_pays(alpha: Number | Array, gamma: Number | Array, n: int | Array, 
     return pays if np.ndim(pays) else bool(pays)
 
 
-def visits_worth_stalling(alpha: Number | Array, gamma: Number | Array) -> Any:
+def visits_worth_stalling(alpha: Number | Values, gamma: Number | Values) -> Any:
     """Return up to how many visits of a tile one more step there pays: the largest n with alpha / (n + 1) > 1 - gamma.
 
     0 means that stalling never pays (an agent has visited its tile at least once); gamma = 1 gives infinity.

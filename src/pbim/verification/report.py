@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pbim.verification._numbers import Number, rough, shown
 from pbim.verification.fold import History
 from pbim.verification.mdp import FiniteMDP
+from pbim.verification.numbers import Number, rough, shown
 
 LARGEST = 10**300
 """The largest count that JSON readers can take for a float."""
@@ -103,11 +103,11 @@ class Counterexample:
     def __str__(self) -> str:
         mdp = self.mdp
         rows = [
-            ("history", told(mdp, self.history)),
+            ("history", narrate(mdp, self.history)),
             ("the task alone", f"best: {_listed(mdp, self.original_actions)}   ({self._valued(self.original_values)})"),
             ("with the bonus", f"best: {_listed(mdp, self.shaped_actions)}   ({self._valued(self.shaped_values)})"),
-            ("task's way on", told(mdp, self.original_course.history[2 * self.step :])),
-            ("bonus's way on", told(mdp, self.shaped_course.history[2 * self.step :])),
+            ("task's way on", narrate(mdp, self.original_course.history[2 * self.step :])),
+            ("bonus's way on", narrate(mdp, self.shaped_course.history[2 * self.step :])),
         ]
         return "\n".join([*(f"  {name:<16}{text}" for name, text in rows), "", self.why])
 
@@ -192,10 +192,10 @@ class Report:
         arithmetic = "exactly, in rational arithmetic" if self.exact else f"in floats, equal within {self.tolerance:g}"
         merged = "" if self.expanded == self.histories else f" ({self.expanded:,} after merging equal ones)"
         tail = f"Checked {rough(self.histories)} histories{merged} {arithmetic}, in {self.elapsed:.2g} s."
-        parts = [head, self._told(), str(self.assumption1)]
+        parts = [head, self._narrative(), str(self.assumption1)]
         return "\n\n".join(part for part in [*parts, *(f"Note: {note}" for note in self.notes), tail] if part)
 
-    def _told(self) -> str:
+    def _narrative(self) -> str:
         """Return the counterexample, and what it costs if that one costs nothing."""
         if self.counterexample is None:
             return ""
@@ -228,7 +228,7 @@ class Report:
         return json.dumps(self.to_dict(), indent=indent)
 
 
-def told(mdp: FiniteMDP, history: History) -> str:
+def narrate(mdp: FiniteMDP, history: History) -> str:
     """Return a history as people tell it: cell 0 -right-> cell 1."""
     text = mdp.state_name(history[0])
     for action, state in zip(history[1::2], history[2::2], strict=True):

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbim.verification._numbers import Number
 from pbim.verification.induction import Values, Verdicts
 from pbim.verification.mdp import Links
+from pbim.verification.numbers import Number
 from pbim.verification.report import Assumption1, Course
-from pbim.verification.tree import Level, Tree
+from pbim.verification.tree import Tree, TreeLevel
 
 CAUSAL = Assumption1(holds=True, reason="the bonus is computed from the history, so it cannot see later actions")
 
@@ -47,7 +47,7 @@ class CausalVerdict:
             action = int(np.argmax(values[depth].actions[node]))
 
 
-def likeliest(level: Level, links: Links, node: int, action: int) -> int:
+def likeliest(level: TreeLevel, links: Links, node: int, action: int) -> int:
     """Return the most likely edge of ``node`` under ``action`` (the first of equals)."""
     edges = np.flatnonzero((level.node == node) & (links.action[level.link] == action))
     return int(edges[int(np.argmax(links.probability[level.link[edges]].astype(float)))])

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Shaping, State
-from pbim.verification._numbers import BadNumber, NotExact, as_floats, as_fractions, is_number, require_exact
 from pbim.verification.fold import Folding, History, name_of
 from pbim.verification.mdp import FiniteMDP, Links
+from pbim.verification.numbers import BadNumber, NotExact, as_floats, as_fractions, is_number, require_exact
 
 CHUNK = 50_000
 REPEATED = 16
@@ -20,7 +20,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Level:
+class TreeLevel:
     """The histories of t steps at which an action must be chosen, and every way they go on.
 
     ``state`` and ``came`` (n,): where each history stands and by which edge of the level before. Edges (m,) are
@@ -28,20 +28,20 @@ class Level:
     whether the episode is over, ``child`` the history it leads to on the next level (-1 where ended), ``shaped`` F'_t.
     """
 
-    state: Array
-    came: Array
-    node: Array
-    link: Array
-    ended: Array
-    child: Array
-    shaped: Array | None = None
+    state: Values
+    came: Values
+    node: Values
+    link: Values
+    ended: Values
+    child: Values
+    shaped: Values | None = None
 
     @property
     def size(self) -> int:
         """Return n."""
         return len(self.state)
 
-    def groups(self, links: Links) -> Array:
+    def groups(self, links: Links) -> Values:
         """Return where the edges of each (history, action) begin, (n * A,)."""
         action = links.action[self.link]
         first = np.ones(len(self.node), dtype=bool)
@@ -54,7 +54,7 @@ class Tree:
     """Every level of an MDP's histories; ``expanded`` counts those that were built after merging."""
 
     links: Links
-    levels: tuple[Level, ...]
+    levels: tuple[TreeLevel, ...]
     starts: int
 
     @property
@@ -72,7 +72,7 @@ class Tree:
         return (int(self.levels[0].state[node]), *reversed(backwards))
 
 
-def branch(links: Links, state: Array, came: Array, last: bool) -> Level:
+def branch(links: Links, state: Values, came: Values, last: bool) -> TreeLevel:
     """Return the level of the histories that stand in ``state``, with all their edges."""
     fanout = links.fanout[state]
     node = np.repeat(np.arange(len(state)), fanout)
@@ -80,10 +80,10 @@ def branch(links: Links, state: Array, came: Array, last: bool) -> Level:
     link = np.repeat(links.first[state], fanout) + np.arange(len(node)) - before
     ended = links.ends[link] | last
     child = np.where(ended, -1, np.cumsum(~ended) - 1)
-    return Level(state, came, node, link, ended, child)
+    return TreeLevel(state, came, node, link, ended, child)
 
 
-def follow(level: Level, links: Links) -> tuple[Array, Array]:
+def follow(level: TreeLevel, links: Links) -> tuple[Values, Values]:
     """Return the state and the edge of every history that goes on, before any merging."""
     alive = np.flatnonzero(~level.ended)
     return links.target[level.link[alive]], alive
@@ -91,7 +91,7 @@ def follow(level: Level, links: Links) -> tuple[Array, Array]:
 
 def outline(mdp: FiniteMDP, horizon: int, links: Links) -> Tree:
     """Return all histories without bonuses."""
-    levels: list[Level] = []
+    levels: list[TreeLevel] = []
     state, came = mdp.starts, np.full(len(mdp.starts), -1)
     for step in range(horizon):
         levels.append(branch(links, state, came, last=step == horizon - 1))
@@ -108,7 +108,7 @@ class Growing:
     mdp: FiniteMDP
     links: Links
     bonus: Folding
-    shaping: Shaping
+    shaping: Shaping[Any]
     horizon: int
     exact: bool
     merging: bool
@@ -118,7 +118,7 @@ class Growing:
     def grow(self) -> Tree:
         """Return every history with what the conversion pays, calling ``shaping.step`` once per level."""
         like = np.zeros(0, dtype=object if self.exact else float)
-        levels: list[Level] = []
+        levels: list[TreeLevel] = []
         state, came = self.mdp.starts, np.full(len(self.mdp.starts), -1)
         paid = self.shaping.init(len(state), like=like)
         memories = [self.bonus.start(start) for start in state.tolist()]
@@ -145,7 +145,7 @@ class Growing:
                 break
         return Tree(self.links, tuple(levels), len(self.mdp.starts))
 
-    def _earn(self, level: Level, memories: list[Any]) -> tuple[list[Any], Array]:
+    def _earn(self, level: TreeLevel, memories: list[Any]) -> tuple[list[Any], Values]:
         """Return the memory and the bonus of every edge."""
         node = level.node.tolist()
         action, target = self.links.action[level.link].tolist(), self.links.target[level.link].tolist()
@@ -166,7 +166,7 @@ class Growing:
                 )
         return after, numbers
 
-    def _numbers(self, values: list[Any], action: list[int], target: list[int]) -> Array:
+    def _numbers(self, values: list[Any], action: list[int], target: list[int]) -> Values:
         """Return the bonuses as an array of Fractions or floats."""
         try:
             return as_fractions(values) if self.exact else as_floats(values)
@@ -187,7 +187,7 @@ class Growing:
             )
 
 
-def convert(shaping: Shaping, paid: State, level: Level, bonuses: Array) -> tuple[State, Array]:
+def convert(shaping: Shaping[Any], paid: State, level: TreeLevel, bonuses: Values) -> tuple[State, Values]:
     """Return the conversion's state and F'_t of every edge, each continuing the state of its own history."""
     before = gather(paid, level.node, level.size)
     after, shaped = shaping.step(before, bonuses, level.ended)
@@ -195,7 +195,7 @@ def convert(shaping: Shaping, paid: State, level: Level, bonuses: Array) -> tupl
     return after, shaped
 
 
-def gather(state: State, index: Array, size: int) -> State:
+def gather(state: State, index: Values, size: int) -> State:
     """Return a conversion's state with the environments ``index`` of its ``size``; shared parts stay as they are."""
     if isinstance(state, tuple):
         parts = [gather(part, index, size) for part in state]
@@ -208,7 +208,7 @@ def is_lane(leaf: Any, size: int) -> bool:
     return isinstance(leaf, np.ndarray) and leaf.ndim > 0 and leaf.shape[-1] == size
 
 
-def merged(state: Array, memories: list[Any], paid: State) -> tuple[Array, Array]:
+def merged(state: Values, memories: list[Any], paid: State) -> tuple[Values, Values]:
     """Return the number of each history's class, and the first history of each: same state, memory and ledger."""
     columns = [_column(leaf) for leaf in _lanes(paid, len(state))]
     numbers: dict[Any, int] = {}
@@ -228,13 +228,13 @@ def merged(state: Array, memories: list[Any], paid: State) -> tuple[Array, Array
     return number, np.array(kept, dtype=np.int64)
 
 
-def _lanes(state: State, size: int) -> list[Array]:
+def _lanes(state: State, size: int) -> list[Values]:
     if isinstance(state, tuple):
         return [leaf for part in state for leaf in _lanes(part, size)]
     return [state] if is_lane(state, size) and state.size else []
 
 
-def _column(leaf: Array) -> list[Any]:
+def _column(leaf: Values) -> list[Any]:
     """Return one hashable entry per environment."""
     rows = leaf.reshape(-1, leaf.shape[-1])
     if leaf.dtype == object:

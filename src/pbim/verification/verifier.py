@@ -12,11 +12,11 @@ import numpy as np
 
 from pbim.errors import InputError, InputTypeError, RepaymentWarning
 from pbim.shaping import Shaping
-from pbim.verification._numbers import NotExact, Number, exactly, is_number, rough
 from pbim.verification.fold import Verifiable, as_fold, is_folding, name_of, readable, sees_future
 from pbim.verification.future import FutureVerdict, judge as judge_episodes
 from pbim.verification.induction import compare, optimal_sets, original_values, shaped_values
 from pbim.verification.mdp import FiniteMDP
+from pbim.verification.numbers import NotExact, Number, exactly, is_number, rough
 from pbim.verification.report import Counterexample, Report
 from pbim.verification.story import CausalVerdict
 from pbim.verification.tree import Advance, Growing, outline
@@ -31,7 +31,7 @@ def verify(
     mdp: FiniteMDP,
     *,
     intrinsic: Verifiable,
-    shaping: Shaping,
+    shaping: Shaping[Any],
     horizon: int | None = None,
     mean: Number = 0,
     exact: bool | None = None,
@@ -112,7 +112,7 @@ class _Question:
 
     mdp: FiniteMDP
     intrinsic: Any
-    shaping: Shaping
+    shaping: Shaping[Any]
     horizon: int
     mean: Number
     limit: int
@@ -182,7 +182,7 @@ class _Question:
         )
 
 
-def _frozen(shaping: Shaping, mean: Number, exact: bool) -> Any:
+def _frozen(shaping: Shaping[Any], mean: Number, exact: bool) -> Any:
     """Return the conversion with a constant F-bar, and with exact parameters where they are wanted."""
     number = exactly(mean) if exact else mean
     if number is None:
@@ -251,8 +251,8 @@ def _check_estimate(mdp: FiniteMDP, horizon: int, limit: int, *, merging: bool, 
     )
 
 
-def _gamma_notes(mdp: FiniteMDP, shaping: Shaping) -> Iterator[str]:
-    gamma = getattr(shaping, "gamma", None)
+def _gamma_notes(mdp: FiniteMDP, shaping: Shaping[Any]) -> Iterator[str]:
+    gamma = shaping.gamma
     if gamma is None:
         return
     given, own = exactly(gamma), exactly(mdp.gamma)

@@ -6,14 +6,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.agents import _bonus, _episodes, _learn, _rollout
+from pbim.agents import _learn, bonus as _bonus, episodes as _episodes, rollout as _rollout
 from pbim.agents._config import PPO
-from pbim.agents._convert import certify, convert, ledger_ends
 from pbim.agents._gae import gae, next_values
 from pbim.agents._learn import Batch, LearnerState
 from pbim.agents._metrics import Metrics
-from pbim.agents._networks import Params
-from pbim.agents._rollout import Steps, World
+from pbim.agents.conversion import certify, convert, ledger_ends
+from pbim.agents.networks import Params
+from pbim.agents.rollout import Steps, World
 from pbim.shaping import State
 from pbim.truncation import Ends, ends
 from pbim.verification import Certificate, CertificateState
@@ -56,6 +56,9 @@ def finish(config: PPO, carry: Carry, world: World, steps: Steps, key: Array) ->
         key: The randomness of the minibatches.
 
     """
+    if config.truncation == "continue":
+        edges = _episodes.window_edges(carry.running, steps.terminated, config.env.max_steps)
+        steps = steps._replace(truncated=edges)
     end = ends(config.truncation, steps.terminated, steps.truncated)
     world, bonus = _pay(config, world, steps)
     ledger_end = ledger_ends(config, steps.terminated, steps.truncated)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pbim._arrays import Array
+from pbim._arrays import Values
 
 Number = Any
 """A real number: int, Fraction, float or a NumPy scalar."""
@@ -56,7 +56,7 @@ def is_number(value: Number) -> bool:
     return math.isfinite(value)
 
 
-def fractions(values: Array, what: str) -> Array:
+def fractions(values: Values, what: str) -> Values:
     """Return an object array of Fractions, or raise ``NotExact`` naming ``what``."""
     flat = np.empty(values.size, dtype=object)
     known: dict[Number, Fraction] = {}
@@ -71,7 +71,7 @@ def fractions(values: Array, what: str) -> Array:
     return flat.reshape(values.shape)
 
 
-def as_fractions(values: Sequence[Number]) -> Array:
+def as_fractions(values: Sequence[Number]) -> Values:
     """Return an object array (n,) of Fractions; ``BadNumber`` where a value is not exact."""
     array = np.empty(len(values), dtype=object)
     for index, value in enumerate(values):
@@ -82,7 +82,7 @@ def as_fractions(values: Sequence[Number]) -> Array:
     return array
 
 
-def as_floats(values: Sequence[Number]) -> Array:
+def as_floats(values: Sequence[Number]) -> Values:
     """Return a float array (n,); ``BadNumber`` where a value is not finite or not a number."""
     if all(issubclass(kind, Real | Decimal | np.number) for kind in set(map(type, values))):
         array = np.fromiter(map(float, values), dtype=float, count=len(values))
@@ -93,7 +93,7 @@ def as_floats(values: Sequence[Number]) -> Array:
     raise BadNumber(next(index for index, value in enumerate(values) if not is_number(value)))
 
 
-def require_exact(values: Array, what: str) -> Array:
+def require_exact(values: Values, what: str) -> Values:
     """Return computed numbers as they are when all are exact (a plain 0.0 is 0), else raise ``NotExact``."""
     for index, value in enumerate(values.flat):
         if isinstance(value, int | Fraction):

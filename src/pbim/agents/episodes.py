@@ -58,6 +58,16 @@ def start(num_envs: int, optimal: Array | None = None) -> Running:
     return Running(zero, zero, zero, zero, optimal)
 
 
+def window_edges(running: Running, terminated: Array, max_steps: int) -> Array:
+    """Return where windows of ``max_steps`` steps are full, (T, num_envs), in a task that goes on."""
+
+    def body(length: Array, terminated: Array) -> tuple[Array, Array]:
+        full = length + 1 >= max_steps
+        return jnp.where(full | terminated, 0, length + 1), full
+
+    return jax.lax.scan(body, running.length, terminated)[1]
+
+
 def count(
     running: Running,
     terms: tuple[Array, Array, Array],

@@ -1,7 +1,7 @@
 """ADOPS and ADOPES inside the loop: a bonus corrected by what the two critics say (Forbes et al. 2025)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -42,7 +42,7 @@ class Adops(Component):
         ``next_value`` is what the learner expects after each step, 0 at an end without bootstrap; ``frames`` (T, 1) are
         those before each step.
         """
-        corrected: Array = adopes(
+        corrected: Any = adopes(
             bonus,
             reward,
             extrinsic_value=value[0],
@@ -54,4 +54,4 @@ class Adops(Component):
             coefficient=self.coefficient(frames),
             epsilon=self.epsilon,
         )
-        return corrected
+        return jnp.asarray(corrected)

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.agents import _bonus
-from pbim.agents._networks import Network, Params
+from pbim.agents import bonus as _bonus
+from pbim.agents.networks import Network, Params
 from pbim.envs import Environment, autoreset_batch
 from pbim.intrinsic import Transition
 from pbim.truncation import Truncation, ends

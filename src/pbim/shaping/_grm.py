@@ -1,0 +1,99 @@
+"""GRM: repay every bonus a fixed number of steps later."""
+
+import math
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pbim import _arrays
+from pbim._arrays import Values
+from pbim.errors import InputError
+from pbim.shaping._arithmetic import Arithmetic
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, power
+from pbim.shaping._shaping import Guarantee, Level, is_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRM(Ledger):
+    """Generalised reward matching: repay every entry ``delay`` steps later, grown by gamma^-delay.
+
+    Forbes et al. 2024 (arXiv 2410.12197). Remembers ``delay`` entries per environment.
+
+    Args:
+        gamma: The learner's discount, in (0, 1].
+        delay: After how many steps a bonus is taken back.
+        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
+
+    Raises:
+        InputError: If an argument is out of range.
+
+    >>> import numpy as np, pbim
+    >>> shaping = pbim.GRM(gamma=0.5, delay=1, normalize=False)
+    >>> bonus, ended = np.array([[1.0], [1.0], [1.0]]), np.array([[False], [False], [True]])
+    >>> state, shaped = shaping.rollout(shaping.init(1), bonus, ended)
+    >>> shaped[:, 0]
+    array([ 1., -1., -2.])
+
+    """
+
+    delay: int = 1
+    kind: ClassVar[str] = "grm"
+    summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
+    )
+
+    def __post_init__(self) -> None:
+        if not is_count(self.delay):
+            raise InputError(
+                f"delay must be a whole number of at least 1, received {self.delay!r}: "
+                "1 repays at the next step; to repay only at the end use pbim.PBIM"
+            )
+        object.__setattr__(self, "delay", int(self.delay))
+        super().__post_init__()
+
+    def growth(self, max_steps: int) -> float:
+        """Return gamma^-delay, or less in episodes too short for it."""
+        return power(float(self.gamma), -min(self.delay, max_steps - 1))
+
+    def _empty_memory(self, lanes: Values) -> Memory:
+        return _arrays.zeros((self.delay, *lanes.shape), lanes), lanes
+
+    def _repayment(self, arithmetic: Arithmetic) -> Repayment:
+        gamma: Any = self.gamma
+        numbers, interval = _growths(gamma, self.delay, arithmetic.exact)
+        delay, one = arithmetic.number(self.delay), arithmetic.number(1)
+
+        def repay(memory: Memory, ledger: Values, entry: Values) -> tuple[Memory, Values]:
+            entries, age = memory
+            growths = _arrays.constant(numbers, ledger)
+            payment = growths[:1] * entries[0]
+            if arithmetic.is_due(age, interval):
+                payment = payment + (ledger - growths @ entries)  # rounding alone, which grows by 1/gamma per step
+            payment = arithmetic.clear(payment, age < delay)
+            return (arithmetic.push(entries, entry), age + one), payment
+
+        return repay
+
+    def _reset_memory(self, arithmetic: Arithmetic, memory: Memory, ledger: Values, ended: Values) -> Memory:
+        del ledger
+        entries, age = memory
+        return entries, arithmetic.clear(age, ended)  # entries older than the episode are never repaid
+
+
+@lru_cache(maxsize=64)
+def _growths(gamma: Any, delay: int, exact: bool) -> tuple[Values, int]:
+    """Return gamma^-delay ... gamma^-1, by which the entries have grown, the oldest first, and when rounding doubles.
+
+    No growth is infinite; rounding errors in the ledger double in ``log 2 / -log gamma`` steps.
+    """
+    ages = range(delay, 0, -1)
+    if exact:
+        return np.array([1 / Fraction(gamma) ** age for age in ages], dtype=object), 1
+    steps = math.log(2) / -math.log(gamma) if gamma < 1 else math.inf
+    return np.array([min(power(float(gamma), -age), sys.float_info.max) for age in ages]), max(1, int(min(64, steps)))

@@ -1,0 +1,189 @@
+"""What every conversion carries: its discount, a label, and a way to drop episodes that nobody will end."""
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pbim
+import streams as s
+from pbim import shaping as sh
+
+HALF = Fraction(1, 2)
+EVERY = [
+    pbim.PBIM(gamma=0.5),
+    pbim.PBIM(gamma=0.5, normalize=sh.PreviousRollout(steps=3)),
+    pbim.GRM(gamma=0.5, delay=3),
+    pbim.Geometric(gamma=0.5, rate=0.25, normalize=sh.ExponentialMean(rate=0.5)),
+    pbim.Bounded(gamma=0.5, limit=0.5),
+    pbim.Mixture(members=(pbim.GRM(gamma=0.5, delay=2), pbim.PBIM(gamma=0.5))),
+    pbim.Custom(gamma=0.5, repay=s.every_other_step, recall=s.counter),
+    pbim.Custom(gamma=0.5, repay=s.every_other_step, recall=lambda zeros: (zeros + 1,)),
+    pbim.PBRS(gamma=0.5),
+    pbim.LookAhead(gamma=0.5),
+    pbim.LookBack(gamma=0.5),
+    pbim.Raw(scale=2),
+    pbim.NoBonus(),
+    pbim.PIES(decay_steps=20),
+    sh.ExpressedAdvice(gamma=0.5, num_cells=3),
+]
+
+
+def extra(conversion, like):
+    """Return arrays for whatever a conversion takes besides bonuses."""
+    return dict.fromkeys(conversion.extra, (like > 1e9) * 0)
+
+
+def test_every_conversion_says_its_discount_as_it_was_given():
+    for conversion in EVERY:
+        assert conversion.gamma == (None if isinstance(conversion, pbim.Raw | pbim.NoBonus | pbim.PIES) else 0.5)
+    assert pbim.GRM(gamma=HALF).gamma is HALF
+    assert pbim.Mixture(members=(pbim.GRM(gamma=HALF), pbim.PBIM(gamma=HALF))).gamma is HALF
+
+
+def test_a_conversion_of_ones_own_needs_no_gamma_and_may_not_forget_one_it_declares():
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(sh.Raw):
+        pass
+
+    @dataclass(frozen=True, kw_only=True)
+    class Other(pbim.PBRS):
+        pass
+
+    assert Mine().gamma is None
+    with pytest.raises(TypeError, match="gamma"):
+        Other()
+    assert (Mine().label, Other(gamma=0.9).label) == ("Raw bonus", "Other")
+
+
+@pytest.mark.parametrize(
+    ("conversion", "label"),
+    [
+        (pbim.PBIM(gamma=0.99), "PBIM"),
+        (pbim.PBIM(gamma=0.99, normalize=False), "PBIM, not centred"),
+        (pbim.PBIM(gamma=0.99, normalize=sh.FixedMean(mean=HALF)), "PBIM, centred by 1/2"),
+        (pbim.PBIM(gamma=0.99, normalize=sh.PreviousRollout(steps=9)), "PBIM, centred by PreviousRollout(steps=9)"),
+        (pbim.GRM(gamma=0.99, delay=32, max_steps=5), "GRM, delay 32"),
+        (pbim.Geometric(gamma=0.99, rate=0.02), "Geometric, rate 0.02"),
+        (pbim.Geometric(gamma=0.99, rate=Fraction(1, 3), normalize=False), "Geometric, rate 1/3, not centred"),
+        (pbim.Bounded(gamma=0.99, limit=0.3), "Bounded, limit 0.3"),
+        (pbim.Raw(), "Raw bonus"),
+        (pbim.Raw(scale=0.5), "Raw bonus, scale 0.5"),
+        (pbim.NoBonus(), "No bonus"),
+        (pbim.PIES(decay_steps=100_000), "PIES, 100,000 steps"),
+        (pbim.PBRS(gamma=0.9), "PBRS"),
+        (pbim.LookAhead(gamma=0.9), "Look Ahead"),
+        (sh.ExpressedAdvice(gamma=0.9, num_cells=4), "Expressed Advice, num cells 4"),
+        (pbim.Custom(gamma=0.9, repay=s.every_other_step), "Custom, repay every_other_step"),
+        (
+            pbim.Mixture(members=(pbim.GRM(gamma=0.9, delay=8), pbim.PBIM(gamma=0.9)), weights=(0.25, 0.75)),
+            "0.25 GRM, delay 8 + 0.75 PBIM",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_labels_say_what_differs_from_the_default(conversion, label):
+    assert conversion.label == label
+
+
+@pytest.mark.parametrize("library", [*s.LIBRARIES, "jit"])
+@pytest.mark.parametrize("conversion", EVERY, ids=lambda conversion: type(conversion).__name__)
+def test_a_discarded_episode_leaves_no_trace_but_in_the_statistics(conversion, library):
+    """Dropping an episode is what ending it does to the state, without the settlement; the others go on."""
+    to, rng = s.LIBRARIES.get(library, jnp.asarray), np.random.default_rng(0)
+    discard = jax.jit(conversion.discard) if library == "jit" else conversion.discard
+    bonus, dropped = rng.random((9, 4), np.float32), np.array([True, False, True, False])
+    never, ends = np.zeros((9, 4), bool), np.zeros((9, 4), bool)
+    ends[4] = dropped
+    if isinstance(conversion, sh.ExpressedAdvice):
+        ends = never  # its table outlives episodes: nothing is to be dropped
+    runs = []
+    for flags in (never, ends):
+        state = conversion.init(4, like=to(bonus))
+        for row, end in zip(bonus[:5], flags[:5], strict=True):
+            state, _ = conversion.step(state, to(row), to(end), **extra(conversion, to(row)))
+        state = discard(state, to(dropped)) if flags is never else state
+        kwargs = extra(conversion, to(bonus[5:]))
+        runs.append(np.asarray(conversion.rollout(state, to(bonus[5:]), to(never[5:]), **kwargs)[1]))
+    np.testing.assert_allclose(*runs, rtol=1e-6, atol=1e-6)
+
+
+FLOATS_ONLY = (pbim.PIES, sh.ExpressedAdvice, sh.ExponentialMean, sh.PreviousRollout)
+EXACT = [each for each in EVERY if not isinstance(each, FLOATS_ONLY)]
+EXACT = [each for each in EXACT if not isinstance(getattr(each, "normalize", None), FLOATS_ONLY)]
+
+
+@pytest.mark.parametrize("conversion", EXACT, ids=lambda conversion: type(conversion).__name__)
+def test_exact_states_are_discarded_exactly_and_inputs_stay(conversion):
+    bonus = np.array([[HALF, HALF], [HALF, HALF]], dtype=object)
+    state, _ = conversion.rollout(conversion.init(2, like=bonus), bonus, np.zeros((2, 2), bool))
+    before = {name: array.copy() for name, array in sh.state_arrays(state).items()}
+    after = sh.state_arrays(conversion.discard(state, np.array([True, False])))
+    fresh = sh.state_arrays(conversion.init(2, like=bonus))
+    for name, array in sh.state_arrays(state).items():
+        np.testing.assert_array_equal(array, before[name])
+        if name.split(".")[0] in conversion.shared or ".centre" in name:
+            np.testing.assert_array_equal(after[name], array)
+        else:
+            np.testing.assert_array_equal(after[name][..., 1], array[..., 1])
+            np.testing.assert_array_equal(after[name][..., 0], fresh[name][..., 0])
+
+
+def test_what_cannot_be_discarded_is_refused():
+    conversion = pbim.GRM(gamma=0.9, delay=2)
+    state = conversion.init(3)
+    with pytest.raises(pbim.InputError, match=r"where must have shape \(3,\) like the state, received \(2,\)"):
+        conversion.discard(state, np.array([True, False]))
+    with pytest.raises(pbim.InputError, match="one library"):
+        conversion.discard(state, jnp.zeros(3, bool))
+    with pytest.raises(pbim.InputError, match="booleans"):
+        conversion.discard(state, np.array([0.5, 0, 0]))
+    with pytest.raises(pbim.InputError, match="state must be what init"):
+        conversion.discard(pbim.PBIM(gamma=0.9).init(3), np.zeros(3, bool))
+    with pytest.raises(pbim.InputError, match=r"where must have shape"):
+        pbim.Certificate(gamma=0.9).discard(pbim.Certificate(gamma=0.9).init(3), np.zeros(2, bool))
+
+
+def test_a_field_that_all_environments_share_must_be_named():
+    class Forgetful(pbim.PIES):
+        shared = ()
+
+    conversion = Forgetful(decay_steps=9)
+    with pytest.raises(pbim.InputError, match=r"must end in num_envs=3, received shape \(\).*`shared`"):
+        conversion.discard(conversion.init(3), np.zeros(3, bool))
+
+
+@pytest.mark.parametrize("conversion", EVERY, ids=lambda conversion: type(conversion).__name__)
+def test_jax_may_take_over_the_memory_of_a_state(conversion):
+    """Donated twice in a row: neither a fresh nor a used state holds one array in two places."""
+    bonus, never = jnp.ones((3, 2)), jnp.zeros((3, 2), bool)
+    kwargs = extra(conversion, bonus)
+    run = jax.jit(lambda state: conversion.rollout(state, bonus, never, **kwargs), donate_argnums=0)
+    state, expected = conversion.init(2, like=bonus), conversion.init(2, like=bonus)
+    for _ in range(3):
+        state, shaped = run(state)
+        expected, same = conversion.rollout(expected, bonus, never, **kwargs)
+        np.testing.assert_allclose(shaped, same, rtol=1e-6)
+
+
+@pytest.mark.parametrize("conversion", EVERY, ids=lambda conversion: type(conversion).__name__)
+def test_rollouts_may_be_donated_as_methods(conversion):
+    if conversion.extra == ("cell", "next_cell"):
+        pytest.skip("takes more arrays")
+    bonus, never = jnp.ones((3, 2)), jnp.zeros((3, 2), bool)
+    rollout = jax.jit(conversion.rollout, donate_argnums=0)
+    state, _ = rollout(conversion.init(2, like=bonus), bonus, never)
+    rollout(state, bonus, never)
+
+
+def test_cut_streams_give_the_same_numbers_bit_by_bit():
+    rng = np.random.default_rng(3)
+    bonus, ended = rng.random((200, 5)), rng.random((200, 5)) < 0.02
+    for conversion in (pbim.PBIM(gamma=0.99), pbim.GRM(gamma=0.99, delay=8), pbim.GRM(gamma=0.8, delay=40)):
+        fixed = conversion.frozen(0.5)
+        whole = s.convert(fixed, s.Stream(bonus, ended))
+        np.testing.assert_array_equal(s.convert(fixed, s.Stream(bonus, ended), [1, 2, 50, 113]), whole)
