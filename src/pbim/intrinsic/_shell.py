@@ -45,6 +45,10 @@ class Shell:
         core: "Compiled | Composed | None" = None,
     ) -> None:
         self.bonus, self.table, self.core = bonus, table, core
+        self._asked: tuple[Transition | None, list[Hashable]] = (None, [])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_asked": (None, [])}
 
     def reward(self, transition: Transition) -> NDArray[np.float64]:
         """Return the bonus of a step, (num_envs,)."""
@@ -52,7 +56,9 @@ class Shell:
         if self.table is None:
             assert self.core is not None
             return self.core.reward(transition)
-        numbers = self.table.numbers(self.table.keys(transition))
+        keys = self.table.keys(transition)
+        self._asked = transition, keys  # what is learned next is, as a rule, the step that was just paid for
+        numbers = self.table.numbers(keys)
         if self.core is None:
             paid = self.bonus.bonus(numbers)
         else:
@@ -62,10 +68,12 @@ class Shell:
     def update(self, transition: Transition) -> None:
         """Learn from a step."""
         # keys come first: what is refused is refused before anything learns
-        keys = None if self.table is None else self.table.keys(transition)
+        (asked, keys), self._asked = self._asked, (None, [])
+        if self.table is not None and asked is not transition:
+            keys = self.table.keys(transition)
         if self.core is not None:
             self.core.update(transition)
-        if self.table is not None and keys is not None:
+        if self.table is not None:
             self.table.add(keys, transition)
 
     def restart(self, where: NDArray[np.bool_]) -> None:

@@ -19,7 +19,6 @@ class EpisodicTable:
     def __init__(self, who: str, key: Key) -> None:
         self.who, self.key = who, key
         self.rows: list[dict[Hashable, int]] = []
-        self.last: list[Hashable] = []
 
     def keys(self, transition: Transition) -> list[Hashable]:
         """Return one key per environment."""
@@ -27,9 +26,7 @@ class EpisodicTable:
         if len(self.rows) != len(keys):
             same_num_envs(self.who, len(self.rows) or len(keys), len(keys))
             self.rows = [{} for _ in keys]
-        if keys != self.last:
-            self.last = keys
-        return self.last  # equal keys of ``reward`` and ``update`` are the same objects, which are hashed once
+        return keys
 
     def numbers(self, keys: list[Hashable]) -> NDArray[np.float64]:
         """Return n, the visits of each environment's key with the present one, shape (num_envs,)."""

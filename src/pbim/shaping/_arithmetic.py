@@ -56,6 +56,18 @@ class Arithmetic:
         return True
 
 
+class OneStep(Arithmetic):
+    """The same for one step of NumPy arrays at a time; the ledger is kept in float64."""
+
+    def __init__(self, xp: Any, dtype: Any, gamma: Any, *, exact: bool) -> None:
+        super().__init__(xp, dtype, gamma, exact=exact)
+        self.rounds = not exact and dtype != np.float64
+
+    def is_due(self, age: Values, interval: int) -> bool:
+        """Go by the first environment, as a rollout does."""
+        return float(age[0]) % interval == 0
+
+
 class InPlace(Arithmetic):
     """The same for one rollout of NumPy arrays, several times as fast: memory is allocated once and written over.
 
@@ -113,5 +125,5 @@ class InPlace(Arithmetic):
         return window
 
     def is_due(self, age: Values, interval: int) -> bool:
-        """Go by the first environment, so that a cut stream gives the same; under a mask it may stand still."""
+        """Go by the first environment, so that a cut stream gives the same; under a mask its age may stand still."""
         return self._masked or float(age[0]) % interval == 0

@@ -25,7 +25,7 @@ from array_api_compat import is_jax_array
 from pbim import _arrays
 from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.errors import RepaymentWarning
-from pbim.shaping._arithmetic import Arithmetic, InPlace
+from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
 from pbim.shaping._shaping import Extra, Shaping, check_gamma
 
@@ -117,8 +117,10 @@ class Ledger(Shaping[LedgerState]):
     def _run(self, state: LedgerState, rows: Rows, extra: Extra) -> tuple[LedgerState, Values]:
         del extra
         centre, mean = centring(self.normalize).run(state.centre, rows)
-        in_place = isinstance(rows.values, np.ndarray) and not self.calls_back
-        ledger, memory, shaped = (_run_in_place if in_place else _run_pure)(self, state, rows, mean)
+        run = _run_pure
+        if isinstance(rows.values, np.ndarray) and not self.calls_back:
+            run = _run_one if len(rows.values) == 1 and rows.valid is None else _run_in_place
+        ledger, memory, shaped = run(self, state, rows, mean)
         return LedgerState(ledger, memory, centre), shaped
 
     def _empty_memory(self, lanes: Values) -> Memory:
@@ -204,6 +206,19 @@ def _run_in_place(conversion: Ledger, state: LedgerState, rows: Rows, mean: Valu
         ledger, memory, _ = settle(ledger, memory, entry, ended, skipped)
     parts: Any = memory
     return ledger, tuple(part if part.base is None else part.copy() for part in parts), arithmetic.rewards
+
+
+def _run_one(conversion: Ledger, state: LedgerState, rows: Rows, mean: Values) -> tuple[Values, Memory, Values]:
+    """Settle one NumPy row, as an environment's wrapper does at every step, with equations prepared once."""
+    values = rows.values[0]
+    settle = _prepared(conversion, values.dtype, _arrays.is_exact(values))
+    ledger, memory, shaped = settle(state.ledger, state.memory, values - mean[0], rows.ended[0], None)
+    return ledger, memory, shaped[None]
+
+
+@lru_cache(maxsize=256)
+def _prepared(conversion: Ledger, dtype: Any, exact: bool) -> Callable[..., tuple[Values, Memory, Values]]:
+    return settling(conversion, OneStep(np, dtype, conversion.gamma, exact=exact))
 
 
 def _run_pure(conversion: Ledger, state: LedgerState, rows: Rows, mean: Values) -> tuple[Values, Memory, Values]:
