@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from pbim.errors import InputError
 
+LOCK = ".lock"
+"""The file that a process holds while it works on a folder."""
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
@@ -27,6 +30,30 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             Path(file.name).unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time work on a folder, where the system has file locks.
+
+    Raises:
+        InputError: If another process works on it.
+
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(folder / LOCK, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"out {str(folder)!r} is in use by another pbim: wait for it, or pass another --out"
+            ) from None
+        yield
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, compress: bool = False) -> None:

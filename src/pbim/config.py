@@ -9,7 +9,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cache
@@ -136,10 +135,11 @@ def _imported(family: str, path: str) -> type[Any]:
             cls = getattr(cls, part)
     except MissingExtraError:
         raise
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except Exception as error:  # the module is the user's, and may raise anything
         raise InputError(
-            f"{family} must be a kind or an import path package.module:Class, received {path!r} ({error}): "
-            "check the spelling, and that Python finds the module from here"
+            f"{family} must be a kind or an import path package.module:Class, received {path!r} "
+            f"({type(error).__name__}: {error}): check the spelling, and that Python finds and imports the module from "
+            "here"
         ) from None
     parameters = getattr(cls, "__dataclass_params__", None)
     if not isinstance(cls, type) or parameters is None or not parameters.frozen:
@@ -352,12 +352,3 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _wants_float(hint: Any) -> bool:
     return float in _alternatives(hint) and int not in _alternatives(hint)
-
-
-def kebab(name: str) -> str:
-    """Return a field's name as the command line writes it.
-
-    >>> kebab("learning_rate")
-    'learning-rate'
-    """
-    return re.sub("_", "-", name)

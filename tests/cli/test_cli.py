@@ -80,3 +80,42 @@ def test_list_names_studies_environments_and_bonuses(capsys):
     eleven = "count lifetime-count action-recency pseudo-count rnd icm ride noveld e3b disagreement empowerment"
     assert set(eleven.split()) <= names
     assert all(row["pays"] for row in found["bonuses"])
+
+
+def test_the_list_tells_bonuses_from_what_is_made_of_them(capsys):
+    assert main(["list", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["bonuses"]) == 11
+    assert {"scaled", "sum"} <= {row["name"] for row in found["compositions"]}
+
+
+@pytest.mark.parametrize("words", [["verify", "--help"], ["list"], ["--help"]])
+def test_a_reader_that_has_enough_is_no_error(words):
+    """As ``pbim list | head -1`` does: the pipe is closed before all is written."""
+    command = [sys.executable, "-m", "pbim", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_fault_of_ours_is_no_verdict(monkeypatch, capsys):
+    monkeypatch.setattr("pbim.cli.catalogue._catalogue", lambda: 1 / 0)
+    assert main(["list"]) == 70
+    assert "fault of pbim" in capsys.readouterr().err
+
+
+def test_what_the_file_system_refuses_is_said_in_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    words = ["--intrinsic", "count", "--out", str(tmp_path / "file" / "run")]
+    assert main(["train", "CliffWalk", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("pbim: the file system refused")
+    assert "Traceback" not in said
+
+
+def test_a_module_that_raises_is_the_users_and_is_named(tmp_path, monkeypatch, capsys):
+    (tmp_path / "raising_module.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["train", "CliffWalk", "--intrinsic", "raising_module:Bonus"]) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """``pbim train`` and ``pbim watch``: what is written, what is refused, and that resuming changes nothing."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pbim._files import alone
+from pbim.cli import main
 from pbim.cli.train import RECOMMENDED, Train
 from pbim.cli.watch import Watch
 from pbim.errors import InputError
 from pbim.training import checkpoint
-from pbim.training.run import CHECKPOINT, METRICS
+from pbim.training.run import CHECKPOINT, METRICS, SETTINGS
 
 QUICK = {
     "--intrinsic": "count",
@@ -125,37 +129,75 @@ def test_every_bonus_trains(kind, tmp_path):
     assert quick(intrinsic=kind, frames=32, out=tmp_path).run() == 0
 
 
-def test_control_c_while_a_chunk_is_computed_keeps_that_chunk(tmp_path, monkeypatch):
-    import jax
-
-    original = jax.device_get
-
-    def interrupted(metrics):
-        monkeypatch.setattr(jax, "device_get", original)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(jax, "device_get", interrupted)
-    stopped = quick(out=tmp_path / "stopped")
-    assert stopped.run() == 130
-    assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 16
-    assert json.loads((stopped.out / METRICS).read_text())["frames"] == 16
-
-
-def test_control_c_leaves_a_checkpoint(tmp_path, monkeypatch):
+def test_control_c_while_a_chunk_is_computed_keeps_that_chunk(tmp_path, monkeypatch, capsys):
+    """Nothing is raised inside the compiled program: the chunk is finished, recorded and saved."""
     from pbim.agents import ppo
 
     calls, original = [], ppo.update_chunk
 
     def interrupted(config, carry, updates):
-        if len(calls) == 1:
-            raise KeyboardInterrupt
         calls.append(updates)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
         return original(config, carry, updates)
 
     monkeypatch.setattr(ppo, "update_chunk", interrupted)
     stopped = quick(out=tmp_path / "stopped")
     assert stopped.run() == 130
-    assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 16
+    assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 32
+    assert json.loads((stopped.out / METRICS).read_text().splitlines()[-1])["frames"] == 32
+    assert "stopping after this chunk" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    with alone(tmp_path / "used"), pytest.raises(InputError, match="in use by another pbim"):
+        quick(out=tmp_path / "used").run()
+
+
+def test_what_becomes_of_the_bonus_is_said(tmp_path, capsys):
+    quick(out=tmp_path / "a", shaping=None, frames=16).run()
+    said = capsys.readouterr().err
+    assert "bonus count x 0.025, converted by Geometric" in said
+    assert "per episode, before it is converted" in said
+    assert "100%" in said  # a line of progress without a terminal
+    quick(out=tmp_path / "b", shaping="none", frames=16).run()
+    assert "which --shaping none keeps from the learner" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--learning-rate", "nan"),
+        ("--learning-rate", "inf"),
+        ("--learning-rate", "-1"),
+        ("--entropy-coefficient", "nan"),
+        ("--alpha", "inf"),
+        ("--gae-lambda", "1.5"),
+        ("--seed", "100000000000000000000"),
+        ("--seed", "-1"),
+    ],
+)
+def test_numbers_that_cannot_train_are_refused(words, tmp_path, capsys):
+    assert main(["train", "CliffWalk", "--intrinsic", "count", "--out", str(tmp_path / "x"), *words]) == 2
+    assert "must be a" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_damaged_lines_and_settings_are_named(tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert quick(out=folder, frames=16).run() == 0
+    kept = (folder / METRICS).read_bytes()
+    (folder / METRICS).write_bytes(b"\xff{ not json\n" + kept)
+    with pytest.raises(InputError, match="one JSON object with frames per line"):
+        quick("--resume", out=folder, frames=32).run()
+    (folder / METRICS).write_bytes(kept)
+    for text in ("{", "[]", "{}", '{"seed": 0}', '{"kind": "ppo", "seed": "x"}', "[" * 100_000):
+        (folder / SETTINGS).write_text(text)
+        assert main(["watch", str(folder), "--out", str(tmp_path / "a.gif")]) == 2, text
+        assert "must hold the settings of a run" in capsys.readouterr().err
+    assert main(["watch", str(folder), "--episodes", "0", "--out", str(tmp_path / "a.gif")]) == 2
+    assert "episodes must be at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pbim._files import alone
 from pbim.cli import main
 from pbim.errors import InputError
 from pbim.results import CHECKPOINT, FINAL, METRICS, Store, frame
-from pbim.studies.reproduce import alone
 
 ROOT = Path(__file__).parent
 STUDY = ["reproduce", "cliff-long", "--only", "none", "--checkpoint-every", "0"]
@@ -106,7 +106,7 @@ def test_killed_and_continued_is_the_uninterrupted_study(tmp_path, cache, refere
 def test_control_c_stops_children_and_says_how_to_continue(tmp_path, cache):
     driver = started(cache, tmp_path, "--seeds", "10", "--jobs", "1")
     assert workers_of(tmp_path)
-    with pytest.raises(InputError, match="in use by another pbim reproduce"), alone(tmp_path):
+    with pytest.raises(InputError, match="in use by another pbim"), alone(tmp_path):
         pass
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=60)

@@ -1,9 +1,11 @@
 """What both learners check of their parts, and what a run of them promises."""
 
+import math
+from numbers import Real
 from typing import Any
 
 from pbim.envs import Interface
-from pbim.errors import InputError
+from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Level, Shaping
 from pbim.truncation import Truncation
 
@@ -14,6 +16,35 @@ def check_counts(config: Any, *names: str) -> None:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, received {value!r}: raise it")
+
+
+def check_numbers(config: Any, rule: str, *names: str) -> None:
+    """Refuse a field that is not a finite number, or not in the interval that ``rule`` writes, such as "(0, 1]"."""
+    low, high = (float(bound) for bound in rule[1:-1].split(","))
+    for name in names:
+        value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InputTypeError(f"{name} must be a number in {rule}, received {value!r}: pass a float")
+        number = float(value)
+        above = number > low or (number == low and rule[0] == "[")
+        below = number < high or (number == high and rule[-1] == "]")
+        if not (math.isfinite(number) and above and below):
+            raise InputError(f"{name} must be a finite number in {rule}, received {value}: change it, or leave it out")
+
+
+def check_parts(config: Any) -> None:
+    """Refuse an environment, a bonus or a conversion that is something else."""
+    for name, needed, example in (("env", "max_steps", "DoorKey(size=8)"), ("shaping", "guarantee", "NoBonus()")):
+        part = getattr(config, name)
+        if isinstance(part, type) or not hasattr(part, needed):
+            home = "pbim.envs" if name == "env" else "pbim.shaping"
+            raise InputTypeError(f"{name} must be an object of {home}, received {part!r}: pass {example}, for example")
+    bonus = config.intrinsic
+    if bonus is not None and (isinstance(bonus, type) or not hasattr(bonus, "reward_fn")):
+        raise InputTypeError(
+            f"intrinsic must be None or a bonus with init, reward_fn and update_fn, received {bonus!r}: pass "
+            "EpisodicCount() of pbim.intrinsic, for example"
+        )
 
 
 def check_discount(shaping: Shaping[Any], gamma: float) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pbim.agents import bonus as _bonus
-from pbim.agents._checks import check_counts, check_discount, check_windows, is_exact
+from pbim.agents._checks import check_counts, check_discount, check_numbers, check_parts, check_windows, is_exact
 from pbim.agents._metrics import Metrics
 from pbim.agents._minibatches import Cuts
 from pbim.agents.adops import Adops
@@ -24,22 +24,45 @@ class PPO(Component):
 
     Attributes:
         env: A compiled environment of ``pbim.envs``, or a :class:`pbim.envs.HostEnv`.
-        intrinsic: A bonus of ``pbim.intrinsic``, whose pure core runs inside the loop; None for no bonus.
+        intrinsic: A bonus of pbim.intrinsic, whose pure core runs inside the loop; None for no bonus.
         intrinsic_scale: What the bonus is multiplied by before it is converted.
         shaping: The conversion of the bonus.
-        correction: ADOPS or ADOPES, which change what ``shaping`` emitted by what two separate critics say.
+        correction: ADOPS or ADOPES, which change what the conversion emitted by what two separate critics say.
         reward_scale: What multiplies all that is learned from, R and F' alike; it changes no optimum.
-        truncation: What the learner does at a time limit (see :mod:`pbim.truncation`). ``"settle"`` stops there and
-            settles the ledger. ``"bootstrap"`` adds the shaped value of the final observation and leaves the ledger
-            open. ``"continue"`` takes every ``env.max_steps`` steps for a window of a task that goes on: an episode of
-            the figures is cut there, and neither environment, memory, bonus, ledger nor target takes notice.
-        settlement: Which ledgers are settled: those of every ``"episode"``; only those of episodes that end by
-            ``"termination"``, while a truncated one's is forgotten although the learner stops there; or, inside each
-            ``"rollout"``, what that rollout paid, centred by its own mean. The last two are readings of the paper that
-            do not cancel: they promise nothing.
-        critics: One critic of r + F', or ``"separate"`` ones of R and of F' (the latter with ``intrinsic_gamma``),
-            each of which bootstraps, or not, as ``truncation`` says.
+        gamma: The discount of the task.
+        intrinsic_gamma: The discount of F', if it has a critic and a discount of its own.
+        truncation: What the learner does at a time limit (see pbim.truncation). "settle" stops there and settles the
+            ledger. "bootstrap" adds the shaped value of the final observation and leaves the ledger open. "continue"
+            takes every env.max_steps steps for a window of a task that goes on: an episode of the figures is cut
+            there, and neither environment, memory, bonus, ledger nor target takes notice.
+        settlement: Which ledgers are settled: those of every "episode"; with "termination" only those of episodes that
+            terminate, while a truncated one's is forgotten although the learner stops there; with "rollout", inside
+            each rollout, what it paid, centred by its own mean. The last two are readings of the paper that do not
+            cancel: they promise nothing.
+        bonus_learns: Whether a bonus that learns does so after each "rollout" or at every "step".
         total_frames: Steps of all environments together.
+        num_envs: Environments that step together.
+        num_steps: Steps of each environment per rollout.
+        epochs: Passes over a rollout.
+        minibatch_size: Frames per gradient step; divides num_envs * num_steps.
+        recurrence: Steps that the gradient flows back through the memory; 1 without memory.
+        refresh_memories: Whether memories are computed anew in each epoch, as torch-ac does.
+        learning_rate: Of Adam.
+        learning_rate_schedule: Whether the rate stays or falls to 0.
+        adam_epsilon: Adam's epsilon.
+        max_gradient_norm: Longer gradients are shortened to this.
+        gae_lambda: Lambda of the generalised advantage estimate.
+        clip: PPO's clipping range.
+        clip_values: Whether values are clipped, too.
+        entropy_coefficient: Weight of the entropy bonus.
+        value_coefficient: Weight of the value loss.
+        normalize_advantages: Whether advantages are standardised per minibatch.
+        critics: One critic of r + F' ("joint"), or "separate" ones of R and of F' (the latter with intrinsic_gamma),
+            each of which bootstraps, or not, as truncation says.
+        memory: What the agent remembers with.
+        hidden_size: Width of the memory.
+        head_size: Width of the layer before policy and value.
+        init_scheme: How weights are drawn.
 
     """
 
@@ -86,6 +109,7 @@ class PPO(Component):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_parts(self)
         check_counts(self, "total_frames", "num_envs", "num_steps", "epochs", "minibatch_size", "recurrence")
         check_counts(self, "hidden_size", "head_size")
         _divides("recurrence", self.recurrence, "num_steps", self.num_steps)
@@ -93,10 +117,11 @@ class PPO(Component):
         _divides("minibatch_size", self.minibatch_size, "num_envs * num_steps", self.frames)
         if self.memory == "none" and self.recurrence != 1:
             raise InputError(f"recurrence must be 1 without memory, received {self.recurrence}: pass recurrence=1")
-        if not 0 < self.gamma <= 1:
-            raise InputError(f"gamma must be in (0, 1], received {self.gamma}: 0.99 is usual")
-        if not 0 < self.reward_scale < float("inf"):
-            raise InputError(f"reward_scale must be above 0 and finite, received {self.reward_scale}: 1 is usual")
+        check_numbers(self, "(0, 1]", "gamma", *([] if self.intrinsic_gamma is None else ["intrinsic_gamma"]))
+        check_numbers(self, "[0, 1]", "gae_lambda")
+        check_numbers(self, "(0, inf)", "reward_scale", "learning_rate", "adam_epsilon", "max_gradient_norm", "clip")
+        check_numbers(self, "[0, inf)", "entropy_coefficient", "value_coefficient")
+        check_numbers(self, "(-inf, inf)", "intrinsic_scale")
         if self.intrinsic_gamma is not None and self.critics == "joint":
             raise InputError("intrinsic_gamma needs a critic of its own: pass critics='separate', or leave it out")
         if self.correction is not None and (self.critics == "joint" or self.bonus_gamma != self.gamma):

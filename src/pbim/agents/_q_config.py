@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from pbim.agents._checks import check_counts, check_discount, check_windows, is_exact
+from pbim.agents._checks import check_counts, check_discount, check_numbers, check_parts, check_windows, is_exact
 from pbim.config import Component
 from pbim.envs import FiniteEnvironment
 from pbim.errors import InputError
@@ -79,6 +79,7 @@ class QLearning(Component):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_parts(self)
         tabular = getattr(self.env, "num_states", None) is not None and self.env.obs_shape == ()
         if not tabular or not hasattr(self.env, "reset"):
             raise InputError(
@@ -86,9 +87,9 @@ class QLearning(Component):
                 f"{self.env}: use CliffWalk, ToyText or RiverSwim of pbim.envs, or train PPO"
             )
         check_counts(self, "episodes", "lanes")
-        for name, low, high in (("learning_rate", 0, 1), ("epsilon_start", 0, 1), ("epsilon_min", 0, 1)):
-            if not low <= getattr(self, name) <= high:
-                raise InputError(f"{name} must be in [{low}, {high}], received {getattr(self, name)}: 0.1 is usual")
+        check_numbers(self, "(0, 1]", "gamma")
+        check_numbers(self, "[0, 1]", "learning_rate", "epsilon_start", "epsilon_min", "epsilon_decay")
+        check_numbers(self, "(-inf, inf)", "initial_value", "intrinsic_scale")
         check_discount(self.shaping, self.gamma)
         check_windows(self.env, self.truncation)
         self._check_advice()

@@ -1,6 +1,8 @@
 """The ``pbim`` command: one frozen dataclass per subcommand, each in its own file, parsed by tyro."""
 
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -35,22 +37,58 @@ _Command = (
 )
 
 
+CRASH = 70
+"""The exit code of a fault of pbim itself (sysexits' EX_SOFTWARE), so that it is never taken for a verdict."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 1 verified to be false, 2 bad input."""
+    """Run the command line and return its exit code.
+
+    0: done; 1: verified to be false, or some runs failed; 2: bad input, or a file that cannot be read or written;
+    70: a fault of pbim; 130: stopped by Ctrl-C.
+    """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:
         print(f"pbim {pbim.__version__}")
         return 0
     try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has enough, as head has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    try:
         return _parsed(arguments or ["--help"]).run()
     except (InputError, MissingExtraError) as error:
-        print(f"pbim: {error}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f" {str(error.filename)!r}" if error.filename else ""
+        return _refuse(
+            f"the file system refused{where} ({error.strerror or error}): free or choose another place; what was "
+            "written before is whole"
+        )
     except SystemExit as stop:  # tyro has printed its help or what it did not understand
+        if isinstance(stop.__context__, BrokenPipeError):  # rich found the pipe closed
+            return 0
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt:
         print("pbim: stopped", file=sys.stderr)
         return 130
+    except Exception:
+        traceback.print_exc()
+        print("pbim: this is a fault of pbim; please report it with the lines above", file=sys.stderr)
+        return CRASH
+
+
+def _refuse(sentence: str) -> int:
+    print(f"pbim: {sentence}", file=sys.stderr)
+    return 2
 
 
 def _parsed(

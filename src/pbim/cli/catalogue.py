@@ -57,7 +57,9 @@ def _conversions() -> list[dict[str, Any]]:
 
 
 def _catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Return studies, environments and bonuses, one line each, as far as the installed extras go."""
+    """Return studies, environments, bonuses and compositions, one line each, as far as the installed extras go."""
+    from pbim.intrinsic._parts import Composition
+
     found: dict[str, list[dict[str, Any]]] = {}
     try:
         from pbim.envs import ENVIRONMENTS
@@ -70,11 +72,10 @@ def _catalogue() -> dict[str, list[dict[str, Any]]]:
         found["environments"] = [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()]
     except MissingExtraError:
         pass  # what is installed is listed
-    found["bonuses"] = [
-        {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
-        for cls in components("intrinsic")
-        if hasattr(cls, "reward")
-    ]
+    found |= {"bonuses": [], "compositions": []}
+    for cls in components("intrinsic"):
+        row = {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
+        found["compositions" if issubclass(cls, Composition) else "bonuses"].append(row)
     return found
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import tyro
 
-from pbim.config import Family, decode, find, kebab
+from pbim.config import Family, decode, find
 from pbim.errors import InputError
 from pbim.shaping import Centring, Shaping
 
-STYLE = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
+STYLE = (tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
 
 
 def import_from_here() -> None:
@@ -86,22 +86,22 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
         components: The chosen components by prefix.
 
     >>> from pbim.shaping import Geometric
-    >>> lengthen(["--rate", "0.1", "--no-normalize"], ["gamma"], {"shaping": Geometric(gamma=0.9)})
+    >>> lengthen(["--rate", "0.1", "--no-normalize"], ["gamma"], {"shaping": Geometric(gamma=0.99)})
     ['--shaping.rate', '0.1', '--shaping.normalize', 'False']
 
     """
     homes: dict[str, list[str]] = {}
     for prefix, component in components.items():
         for field in fields(component) if component is not None else ():
-            homes.setdefault(kebab(field.name), []).append(prefix)
+            homes.setdefault(_option(field.name), []).append(prefix)
     words = []
-    for word in arguments:
+    for word, following in zip(arguments, [*arguments[1:], "--"], strict=True):
         name, equals, text = word.removeprefix("--").partition("=")
         bare = name.removeprefix("no-")
         home = homes.get(name if name in homes else bare, [])
         if not word.startswith("--") or name in own or bare in own or len(home) != 1:
             words.append(word)
-        elif bare == "normalize" and not equals and home == ["shaping"]:
+        elif bare == "normalize" and not equals and home == ["shaping"] and following.startswith("--"):
             words += [f"--shaping.{bare}", str(bare == name)]
         else:
             words.append(f"--{home[0]}.{name}{equals}{text}")
@@ -109,7 +109,7 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
 
 
 def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
-    """Return how tyro reads what our fields hold: numbers (as Fractions if ``exact``) and centrings by kind."""
+    """Return how tyro reads what our fields hold: numbers (Fractions if ``exact``), centrings, None as none."""
     made = tyro.constructors.ConstructorRegistry()
 
     @made.primitive_rule
@@ -122,6 +122,31 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
             instance_from_str=lambda words: Fraction(words[0]) if exact else float(Fraction(words[0])),
             is_instance=lambda value: isinstance(value, Real),
             str_from_instance=lambda value: [str(value)],
+        )
+
+    @made.primitive_rule
+    def optional(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        cls = next((each for each in (int, float) if info.type == each | None), None)
+        if cls is None:
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=f"{cls.__name__.upper()}|none",
+            instance_from_str=lambda words: None if words[0].lower() == "none" else cls(words[0]),
+            is_instance=lambda value: value is None or isinstance(value, cls),
+            str_from_instance=lambda value: ["none" if value is None else str(value)],
+        )
+
+    @made.primitive_rule
+    def absent(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+        if info.type is not type(None):  # a component that was not named; `take` reads its name before tyro does
+            return None
+        return tyro.constructors.PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="NAME",
+            instance_from_str=lambda _: None,
+            is_instance=lambda value: value is None,
+            str_from_instance=lambda _: ["none"],
         )
 
     @made.primitive_rule
@@ -141,4 +166,15 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
 
 def options_of(cls: type[Any]) -> list[str]:
     """Return the names of a dataclass's fields as options."""
-    return [kebab(field.name) for field in fields(cls)]
+    return [_option(field.name) for field in fields(cls)]
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that not every random generator takes."""
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed must be a whole number from 0 to {2**32 - 1}, received {seed}: 0 is the first")
+
+
+def _option(field: str) -> str:
+    """Return a field's name as the command line writes it."""
+    return field.replace("_", "-")

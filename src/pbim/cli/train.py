@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import tyro
 
 from pbim.cli import components
 from pbim.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ALPHA = 0.025
 """The bonus coefficient where none is given: the paper's largest on DoorKey."""
@@ -122,35 +125,50 @@ def _renamed(arguments: Sequence[str]) -> list[str]:
 def _train(arguments: Train) -> int:
     from rich.console import Console
 
-    from pbim.training import checkpoint
+    from pbim._files import alone
     from pbim.training.compiled import keep_compiled
-    from pbim.training.run import CHECKPOINT, METRICS, Trainer, backend_of, forget_after
 
     _check_counts(arguments)
-    config = arguments.learner
     keep_compiled()
-    path = arguments.out / CHECKPOINT
-    _check_folder(arguments, path)
-    backend = backend_of(config, arguments.seed)
-    if arguments.resume:
-        carry = backend.resume(checkpoint.load(path, backend.shapes(), config=arguments.settings()))
-        forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
-    else:
-        carry = backend.start()
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / METRICS).unlink(missing_ok=True)
-    run = Trainer(arguments, config, backend, carry)
-    console = Console(stderr=True)
-    try:
-        run.train(console)
-    except KeyboardInterrupt:
-        run.record()
-        run.save()
-        console.print(f"stopped at {run.frames:,} frames; continue with the same command and --resume")
-        return 130
-    finally:
-        backend.close()
-    run.save()
+    console = Console(stderr=True, highlight=False)
+    _check_folder(arguments)  # before anything is written, and again when nobody else can
+    with alone(arguments.out):
+        _check_folder(arguments)
+        console.print(_plan(arguments.learner), soft_wrap=True)
+        return _run(arguments, console)
+
+
+def _run(arguments: Train, console: "Console") -> int:
+    from pbim.training import checkpoint
+    from pbim.training.interrupts import Interrupts
+    from pbim.training.run import CHECKPOINT, METRICS, Trainer, backend_of, forget_after
+
+    config, path = arguments.learner, arguments.out / CHECKPOINT
+    run: Trainer | None = None
+
+    def say(line: str) -> None:
+        console.show_cursor(True)
+        console.print(line, soft_wrap=True)
+
+    with Interrupts(lambda: run is not None and run.unsaved, say) as interrupts:
+        backend = backend_of(config, arguments.seed)
+        try:
+            if arguments.resume:
+                carry = backend.resume(checkpoint.load(path, backend.shapes(), config=arguments.settings()))
+                forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
+            else:
+                carry = backend.start()
+                (arguments.out / METRICS).unlink(missing_ok=True)
+            run = Trainer(arguments, config, backend, carry)
+            run.train(console, interrupts.check)
+            run.save()
+        except KeyboardInterrupt:
+            if run is not None:
+                run.save()
+                say(f"stopped at {run.frames:,} frames; continue with the same command and --resume")
+            return 130
+        finally:
+            backend.close()
     summary = (
         json.dumps(run.summary()) if arguments.json else f"trained {run.frames:,} frames, written to {arguments.out}"
     )
@@ -159,6 +177,7 @@ def _train(arguments: Train) -> int:
 
 
 def _check_counts(arguments: Train) -> None:
+    components.check_seed(arguments.seed)
     for name in ("chunk", "checkpoint_every", "evaluation_episodes"):
         if getattr(arguments, name) < 1:
             raise InputError(f"{name} must be at least 1, received {getattr(arguments, name)}: raise it")
@@ -166,7 +185,32 @@ def _check_counts(arguments: Train) -> None:
         raise InputError(f"evaluate_every must be at least 0, received {arguments.evaluate_every}: 0 never evaluates")
 
 
-def _check_folder(arguments: Train, path: Path) -> None:
+def _plan(learner: Any) -> str:
+    """Return what is trained, in one line: the environment, the bonus and what becomes of it."""
+    from pbim.config import kind_of
+    from pbim.shaping import NoBonus
+
+    where = f"PPO on {_named(learner.env)}, {learner.total_frames:,} frames"
+    if learner.intrinsic is None:
+        return f"{where}: no bonus"
+    bonus = f"{where}: bonus {kind_of(learner.intrinsic)} x {learner.intrinsic_scale:g}"
+    if isinstance(learner.shaping, NoBonus):
+        return f"{bonus}, which --shaping none keeps from the learner: name a conversion to use it"
+    if learner.correction is not None:
+        return f"{bonus}, corrected by {kind_of(learner.correction)}"
+    return f"{bonus}, converted by {learner.shaping.label}: {learner.shaping.guarantee.level.value}"
+
+
+def _named(env: Any) -> str:
+    """Return an environment with the settings that are not the default."""
+    changed = [f for f in fields(env) if f.init and getattr(env, f.name) != f.default]
+    return f"{type(env).__name__}({', '.join(f'{f.name}={getattr(env, f.name)!r}' for f in changed)})"
+
+
+def _check_folder(arguments: Train) -> None:
+    from pbim.training.run import CHECKPOINT
+
+    path = arguments.out / CHECKPOINT
     if arguments.resume and not path.exists():
         raise InputError(
             f"resume needs a run in {arguments.out}, which has no {path.name}: leave --resume out to start"

@@ -38,17 +38,27 @@ class Watch:
         from pbim.training.run import CHECKPOINT, SETTINGS, backend_of
 
         choose("the suffix of out", self.out.suffix.lower(), VIDEOS)
+        components.check_seed(self.seed)
+        for name in ("episodes", "frames_per_second"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, received {getattr(self, name)}: raise it")
         path = self.folder / SETTINGS
         if not path.exists():
             raise InputError(
                 f"folder must hold a run of pbim train, received {str(self.folder)!r}: it has no {SETTINGS}"
             )
         components.import_from_here()
-        settings = path.read_text()
-        data = json.loads(settings)
-        seed = data.pop("seed")
-        learner = decode({name: value for name, value in data.items() if name != "total_frames"})
-        backend = backend_of(learner, seed)
+        try:
+            settings = path.read_text()
+            data = json.loads(settings)
+            seed = int(data.pop("seed"))
+            learner = decode({name: value for name, value in data.items() if name != "total_frames"})
+            backend = backend_of(learner, seed)
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            raise InputError(
+                f"{str(path)!r} must hold the settings of a run, it cannot be read ({type(error).__name__}: {error}): "
+                "copy it from a backup, or train again"
+            ) from None
         carry = checkpoint.load(self.folder / CHECKPOINT, backend.shapes(), config=settings)
         backend.close()
         pictures, steps = play(learner, carry.learner.params, episodes=self.episodes, seed=self.seed)

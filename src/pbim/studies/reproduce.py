@@ -1,11 +1,12 @@
 """From a study's name to its report: plan, mend, train what is missing, build the report."""
 
 import subprocess
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
+from pbim._files import alone
 from pbim.config import key_of
 from pbim.errors import InputError
 from pbim.results import CONFIG, STATUS, Run, Store, write_json
@@ -14,7 +15,6 @@ from pbim.studies.job import Event, Job, jobs_of, status
 from pbim.studies.study import Study
 
 Engine = Callable[[Sequence[Job], Path], Generator[Event | None, None, None]]
-LOCK = ".lock"
 
 
 def reproduce(
@@ -95,25 +95,6 @@ def show_report(out: Path, display: Display) -> None:
         display.say(f"results: {out}\nno report: {error}")
         return
     display.say(f"results: {out}\nreport: {page}")
-
-
-@contextmanager
-def alone(out: Path) -> Iterator[None]:
-    """Let one process at a time work on a folder, where the system has file locks."""
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    with open(out / LOCK, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"out {str(out)!r} is in use by another pbim reproduce: wait for it, or pass another --out"
-            ) from None
-        yield
 
 
 def commit_of(file: Path) -> str | None:

@@ -169,12 +169,21 @@ def _restore(array: NDArray[Any], leaf: Any) -> Any:
 
 
 def _difference(saved: str, wanted: str) -> str:
-    """Name the first settings that differ, for configurations stored as JSON objects."""
+    """Name the settings that differ, for configurations stored as JSON objects."""
     try:
-        one, two = json.loads(saved), json.loads(wanted)
-        differing = [
-            f"{k}: {one.get(k)!r} there, {two.get(k)!r} here" for k in {**one, **two} if one.get(k) != two.get(k)
-        ]
-    except (ValueError, AttributeError):
+        one, two = (dict(_settings(json.loads(text), "")) for text in (saved, wanted))
+    except (ValueError, RecursionError):
         return "its settings differ"
-    return "; ".join(differing[:3]) or "its settings differ"
+    differing = [name for name in {**one, **two} if one.get(name) != two.get(name)]
+    shown = [f"{name}: {one.get(name, 'nothing')} there, {two.get(name, 'nothing')} here" for name in differing[:5]]
+    more = [f"{len(differing) - 5} more"] if len(differing) > 5 else []
+    return "; ".join(shown + more) or "its settings differ"
+
+
+def _settings(data: JSON, path: str) -> Iterator[tuple[str, JSON]]:
+    """Yield every number and text in nested settings, with its dotted path."""
+    if not isinstance(data, dict | list):
+        yield path, data
+        return
+    for name, part in data.items() if isinstance(data, dict) else enumerate(data):
+        yield from _settings(part, f"{path}.{name}" if path else str(name))

@@ -1,19 +1,21 @@
 """A run of ``pbim train`` in progress: chunks of updates, metrics, evaluation and checkpoints."""
 
 import json
-import math
 import resource
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 
+from pbim._files import replacing
 from pbim.agents import ppo
 from pbim.agents.networks import Params
 from pbim.agents.ppo import PPO, Carry, Metrics
 from pbim.config import strict
+from pbim.errors import InputError
 from pbim.metric import combine
 from pbim.training import checkpoint
 from pbim.training.evaluate import Evaluation, evaluate
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
+LINE_EVERY = 10.0
+"""Seconds between two lines of progress where there is no terminal to draw a bar in."""
 
 
 class Schedule(Protocol):
@@ -121,15 +125,25 @@ class Trainer:
         self.updates = self.saved = self.recorded = int(carry.updates)
         self.row: dict[str, Any] = {}
         self.evaluation: dict[str, float | None] = {}
-        self._metrics: Metrics | None = None
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the last checkpoint lacks updates."""
+        return self.updates > self.saved
 
     @property
     def frames(self) -> int:
         """Frames so far."""
         return self.updates * self.config.frames
 
-    def train(self, console: "Console") -> None:
-        """Train to the end, one chunk at a time, with a checkpoint and an evaluation every so often."""
+    def train(self, console: "Console", check: Callable[[], None] = lambda: None) -> None:
+        """Train to the end, one chunk at a time, with a checkpoint and an evaluation every so often.
+
+        Args:
+            console: Where progress is shown: a bar in a terminal, a line every so often elsewhere.
+            check: Called between chunks; what it raises ends the training there.
+
+        """
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
@@ -138,11 +152,21 @@ class Trainer:
             TextColumn("{task.percentage:.0f}%"),
             TimeRemainingColumn(),
         )
+        printed, scale_due = 0.0, self.config.intrinsic is not None
+        if not console.is_terminal and self.updates < self.config.updates:
+            console.print("compiling ...", soft_wrap=True)
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task("compiling", total=self.config.updates, completed=self.updates)
             while self.updates < self.config.updates:
+                check()
                 self.advance()
                 progress.update(task, completed=self.updates, description=self.line())
+                if not console.is_terminal and time.monotonic() - printed > LINE_EVERY:
+                    printed = time.monotonic()
+                    console.print(f"{self.updates / self.config.updates:4.0%}  {self.line()}", soft_wrap=True)
+                if scale_due and self.row["intrinsic_return"] is not None:
+                    scale_due = False
+                    console.print(self.scale(), soft_wrap=True)
                 if self.updates - self.saved >= self.schedule.checkpoint_every:
                     self.save()
 
@@ -151,17 +175,15 @@ class Trainer:
         left = self.config.updates - self.updates
         size = self.schedule.chunk if left >= self.schedule.chunk else 1
         start = time.perf_counter()
-        self.carry, self._metrics = self.backend.advance(self.carry, size)  # the old carry may be used up
+        self.carry, metrics = self.backend.advance(self.carry, size)  # the old carry may be used up
         self.updates += size
-        jax.device_get(self._metrics)
-        self.record(time.perf_counter() - start)
+        metrics = jax.device_get(metrics)
+        self.record(metrics, time.perf_counter() - start)
 
-    def record(self, seconds: float = math.nan) -> None:
-        """Write the metrics of the last chunk as one line of strict JSON, if they are not written yet."""
-        if self.recorded == self.updates or self._metrics is None:
-            return
+    def record(self, metrics: Metrics, seconds: float) -> None:
+        """Write the metrics of the last chunk as one line of strict JSON."""
         size, every = self.updates - self.recorded, self.schedule.evaluate_every
-        self.row = dict(combine(PPO.metrics, jax.device_get(self._metrics)._asdict()))
+        self.row = dict(combine(PPO.metrics, metrics._asdict()))
         self.row["frames_per_second"] = size * self.config.frames / seconds
         due = every and (self.updates // every > self.recorded // every or self.updates >= self.config.updates)
         if due:
@@ -182,11 +204,21 @@ class Trainer:
             f"residual {_text(row['residual'], '.1g')}{greedy}"
         )
 
+    def scale(self) -> str:
+        """Return how large the bonus is beside the task's reward, and how to change that."""
+        row, paid = self.row, self.row["intrinsic_return"]
+        return (
+            f"bonus: {paid / row['length']:.2g} per step, {paid:.3g} per episode, "
+            f"before it is converted; the task paid {row['extrinsic_return']:.3g} per episode. --alpha, now "
+            f"{self.config.intrinsic_scale:g}, scales it"
+        )
+
     def save(self) -> None:
         """Write a checkpoint and the settings it needs."""
         about = {"frames": self.frames, "updates": self.updates}
         checkpoint.save(self.schedule.out / CHECKPOINT, self.carry, config=self.schedule.settings(), about=about)
-        (self.schedule.out / SETTINGS).write_text(self.schedule.settings())
+        with replacing(self.schedule.out / SETTINGS) as file:
+            file.write(self.schedule.settings().encode())
         self.saved = self.updates
 
     def summary(self) -> dict[str, Any]:
@@ -198,10 +230,24 @@ class Trainer:
 
 def forget_after(metrics: Path, frames: int) -> None:
     """Drop what a run that was killed recorded after its last checkpoint: it will be recorded again."""
-    lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
-    before = [line for line in lines if line.endswith("\n") and json.loads(line)["frames"] <= frames]
+    lines = metrics.read_text(errors="replace").splitlines(keepends=True) if metrics.exists() else []
+    before = [line for line in lines if 0 < _frames_of(metrics, line) <= frames]
     if before != lines:
-        metrics.write_text("".join(before))
+        with replacing(metrics) as file:
+            file.write("".join(before).encode())
+
+
+def _frames_of(metrics: Path, line: str) -> int:
+    """Return the frames of a line of metrics; 0 for one that was cut off as it was written."""
+    if not line.endswith("\n"):
+        return 0
+    try:
+        return int(json.loads(line)["frames"])
+    except (ValueError, TypeError, KeyError):
+        raise InputError(
+            f"{str(metrics)!r} must hold one JSON object with frames per line, received {line[:60]!r}: remove that "
+            "line to go on without it"
+        ) from None
 
 
 def _text(value: float | None, form: str) -> str:
