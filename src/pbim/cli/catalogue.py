@@ -58,7 +58,7 @@ def _conversions() -> list[dict[str, Any]]:
 
 def _catalogue() -> dict[str, list[dict[str, Any]]]:
     """Return studies, environments, bonuses and compositions, one line each, as far as the installed extras go."""
-    from pbim.intrinsic._parts import Composition
+    from pbim.intrinsic import compose
 
     found: dict[str, list[dict[str, Any]]] = {}
     try:
@@ -75,7 +75,7 @@ def _catalogue() -> dict[str, list[dict[str, Any]]]:
     found |= {"bonuses": [], "compositions": []}
     for cls in components("intrinsic"):
         row = {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
-        found["compositions" if issubclass(cls, Composition) else "bonuses"].append(row)
+        found["compositions" if cls.__module__ == compose.__name__ else "bonuses"].append(row)
     return found
 
 
