@@ -308,8 +308,8 @@ def _path_of(function: FunctionType, path: str) -> str:
         if getattr(import_module(module), function.__name__, None) is function:
             return f"{module}:{function.__name__}"
     raise InputTypeError(
-        f"{path.lstrip('.')} must be a function that can be imported by its name, received {function.__qualname__}: "
-        "define it at the top of a module"
+        f"{path.lstrip('.') or 'a component'} must be a function that can be imported by its name, received "
+        f"{function.__qualname__}: define it at the top of a module"
     )
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.wrappers import Autoreset, RecordEpisodeStatistics
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
 import pbim
 from pbim.adapters.gymnasium import ShapedEnv, ShapedVectorEnv
-from pbim.intrinsic import RND, EpisodicCount, LifetimeCount, Sum, one_hot
+from pbim.intrinsic import RND, EpisodicCount, LifetimeCount, Scaled, Sum, one_hot
 
 PLAIN = pbim.Geometric(gamma=0.9, rate=0.3)
 BONUSES: dict[str, Any] = {
@@ -56,7 +57,7 @@ def test_make_builds_the_same_wrapper_with_an_empty_bonus(bonus: str) -> None:
 
 def test_wrappers_around_it_are_built_again_too() -> None:
     inner = pbim.wrap(gymnasium.make("CliffWalking-v1", max_episode_steps=9), LifetimeCount(beta=1.0), PLAIN)
-    env = NormalizeReward(RecordEpisodeStatistics(inner))
+    env = Autoreset(RecordEpisodeStatistics(inner))
     first = steps(env)
     again: Any = gymnasium.make(env.spec)
     assert str(again) == str(env)
@@ -92,3 +93,36 @@ def test_a_bonus_that_cannot_be_copied_can_be_wrapped_but_not_built_again() -> N
     steps(env)
     with pytest.raises(pbim.InputError, match=r"Stuck cannot be copied \(no copies\)"):
         gymnasium.make(env.spec)
+
+
+IN_JSON = {**BONUSES, "function": lambda: Scaled(LifetimeCount(beta=1.0), 0.5)}
+
+
+@pytest.mark.parametrize("bonus", IN_JSON)
+@pytest.mark.parametrize("shaping", [PLAIN, pbim.PBIM(gamma=0.9, normalize=pbim.shaping.ExponentialMean(rate=0.5))])
+def test_a_spec_goes_through_json(bonus: str, shaping: Any) -> None:
+    env = pbim.wrap(
+        gymnasium.make("CliffWalking-v1", max_episode_steps=20), IN_JSON[bonus](), shaping, "bootstrap", update_every=3
+    )
+    first, text = steps(env), env.spec.to_json()
+    for _ in range(2):
+        again: Any = gymnasium.make(EnvSpec.from_json(text))
+        assert again.rewards.shaping == shaping
+        assert again.rewards.truncation == "bootstrap"
+        assert steps(again) == first
+        text = again.spec.to_json()  # and again
+    assert text == env.spec.to_json()
+
+
+def test_the_spec_of_a_vector_goes_through_json() -> None:
+    env = pbim.wrap(gymnasium.make_vec("CliffWalking-v1", num_envs=3), LifetimeCount(beta=1.0), PLAIN)
+    first = steps(env)
+    again: Any = gymnasium.make_vec(EnvSpec.from_json(env.spec.to_json()))
+    assert (again.num_envs, again.rewards.shaping) == (3, PLAIN)
+    assert steps(again) == first
+
+
+def test_a_spec_with_what_has_no_name_says_so_in_one_sentence() -> None:
+    env = pbim.wrap(gymnasium.make("CliffWalking-v1"), lambda step: step.next_obs / 47, PLAIN)
+    with pytest.raises(pbim.InputError, match="a component must be a function that can be imported by its name"):
+        env.spec.to_json()

@@ -189,6 +189,16 @@ def test_switching_in_the_middle_abandons_episodes_of_training_only() -> None:
     assert env.certificate().abandoned == 2
 
 
+@pytest.mark.parametrize("value", ["no", "False", 0, None])
+def test_training_is_true_or_false_and_nothing_else(value: Any) -> None:
+    env = pbim.wrap(cliff(), EpisodicCount(alpha=1.0), pbim.PBIM(gamma=GAMMA))
+    with pytest.raises(pbim.InputError, match=f"training must be True or False, received {value!r}: "):
+        env.training = value
+    assert env.training
+    env.training = np.False_
+    assert not env.training
+
+
 def test_set_to_false_again_it_takes_a_new_copy() -> None:
     bonus = LifetimeCount(beta=1.0)
     train, evaluation = pbim.wrap(cliff(), bonus, pbim.Raw()), pbim.wrap(cliff(), bonus, pbim.Raw())
@@ -244,7 +254,7 @@ def test_a_vector_is_frozen_as_one_environment_is(mode: AutoresetMode) -> None:
 
 def _venv(gamma: float = GAMMA) -> sb3.ShapedVecEnv:
     venv = DummyVecEnv([lambda: Monitor(gymnasium.make("CartPole-v1", max_episode_steps=20)) for _ in range(2)])
-    return sb3.wrap(venv, RND(hidden=(8,), features=4), pbim.PBIM(gamma=gamma))
+    return sb3.wrap(venv, RND(hidden=(8,), features=4), pbim.PBIM(gamma=gamma), "settle")
 
 
 def test_the_eval_callback_of_sb3_with_vec_normalize_leaves_no_trace(tmp_path: Any) -> None:

@@ -219,6 +219,7 @@ def test_environments_that_reset_themselves_cannot_continue(mode: str) -> None:
         with pytest.raises(pbim.InputError, match=r"needs .*environments? that goe?s? on after a truncation") as caught:
             make()
         assert "\n" not in str(caught.value)
+        assert "use AutoresetMode.DISABLED" not in str(caught.value)  # SyncVectorEnv wants a reset there, too
 
 
 def test_where_nothing_is_truncated_the_three_are_one() -> None:

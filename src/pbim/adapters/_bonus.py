@@ -2,14 +2,17 @@
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pbim.adapters.batching import Arrays, concatenate, copy_batch, from_arrays, to_arrays
+from pbim.config import JSON, decode, encode
 from pbim.errors import InputError
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic
 from pbim.shaping import Shaping
@@ -94,6 +97,59 @@ class UpdateQueue:
         )
 
 
+def learners(bonus: Any) -> list[Any]:
+    """Return every part of a bonus that learns, itself included; a function learns nothing."""
+    inner = [part for each in getattr(bonus, "inner", ()) for part in learners(each)]
+    return [bonus, *inner] if hasattr(bonus, "update") else inner
+
+
+class BonusOwner(Protocol):
+    """What lets a bonus learn, unless it evaluates."""
+
+    @property
+    def training(self) -> bool:
+        """Whether the bonus learns."""
+
+
+_OWNERS: "WeakValueDictionary[int, BonusOwner]" = WeakValueDictionary()
+"""Where each bonus learns, by its identity: bonuses of the same settings are equal."""
+
+
+def take(bonuses: list[Any], owner: BonusOwner) -> None:
+    """Note that bonuses learn in ``owner`` from now on, and warn if one of them still learns in another one too.
+
+    No refusal: a notebook's cell that runs again leaves the old environment alive in an old model.
+    """
+    for bonus in bonuses:
+        other = _OWNERS.get(id(bonus))
+        _OWNERS[id(bonus)] = owner
+        if other is not None and other is not owner and other.training:
+            warnings.warn(
+                f"one {type(bonus).__name__} learns in two wrapped environments, so what is visited in one counts in "
+                "the other: give each a bonus of its own, set training = False on the one you evaluate in, or close "
+                "the one you no longer use",
+                stacklevel=5,
+            )
+
+
+def give_free(bonuses: list[Any], owner: BonusOwner) -> None:
+    """Note that ``owner`` lets the bonuses learn no more."""
+    for bonus in bonuses:
+        if _OWNERS.get(id(bonus)) is owner:
+            del _OWNERS[id(bonus)]
+
+
+def name_of(bonus: Any) -> str:
+    """Return what a bonus is made of, the same in every process.
+
+    >>> from pbim.intrinsic import EpisodicCount, Sum
+    >>> name_of(Sum(EpisodicCount(), lambda step: [0.0]))
+    'Sum(EpisodicCount, function)'
+    """
+    inner = ", ".join(map(name_of, getattr(bonus, "inner", ())))
+    return (type(bonus).__name__ if hasattr(bonus, "update") else "function") + (f"({inner})" if inner else "")
+
+
 def fresh(bonus: Any) -> Any:
     """Return a bonus with the same settings that has learned nothing; one that is no dataclass is copied as it is."""
     if isinstance(bonus, tuple):
@@ -124,11 +180,15 @@ def twin(bonus: Intrinsic) -> Intrinsic | None:
     return other  # type: ignore[no-any-return]
 
 
+@dataclasses.dataclass(init=False, repr=False, eq=False)
 class Recipe:
     """A bonus or a conversion as ``env.spec`` keeps it: every ``make`` returns one that has learned nothing.
 
     A specification is copied with each wrapper around it; a recipe is not, because nothing ever changes it.
+    ``EnvSpec.to_json`` takes dataclasses apart, so ``component``, the one field, is what its JSON holds.
     """
+
+    component: JSON
 
     def __init__(self, part: Bonus | Shaping[Any]) -> None:
         self._part: Any = part
@@ -138,6 +198,12 @@ class Recipe:
         except Exception as error:
             self._part, self._error = None, f"{type(part).__name__} cannot be copied ({error})"
 
+    def __getattr__(self, name: str) -> JSON:
+        if name != "component":  # computed when it is asked for: it need not exist
+            raise AttributeError(name)
+        self._check()
+        return encode(self._part)
+
     def __repr__(self) -> str:
         return f"Recipe({self._part!r})"
 
@@ -146,6 +212,21 @@ class Recipe:
 
     def make(self) -> Any:
         """Return a bonus that has learned nothing, or the conversion, which holds no state."""
+        self._check()
+        return self._part if isinstance(self._part, Shaping) else fresh(self._part)
+
+    def _check(self) -> None:
         if self._error:
             raise InputError(f"env.spec must hold a bonus to copy, {self._error}: wrap the new environment yourself")
-        return self._part if isinstance(self._part, Shaping) else fresh(self._part)
+
+
+def is_recipe(part: Any) -> bool:
+    """Tell whether ``part`` is a recipe, or what JSON made of one."""
+    return isinstance(part, Recipe) or (isinstance(part, dict) and part.keys() == {"component"})
+
+
+def as_recipe(part: Any) -> Recipe:
+    """Return the recipe of a bonus, of a conversion, or of what JSON made of a recipe."""
+    if isinstance(part, Recipe):
+        return part
+    return Recipe(decode(part["component"]) if is_recipe(part) else part)

@@ -11,13 +11,14 @@ ledger is discarded, and the certificate reports it as ``abandoned``.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.adapters._bonus import Spaces, UpdateQueue, twin
+from pbim.adapters._bonus import Spaces, UpdateQueue, give_free, learners, name_of, take, twin
 from pbim.adapters._evidence import EpisodeRecord, Mask, TrainingReport
 from pbim.adapters.batching import Arrays, from_arrays, to_arrays
 from pbim.errors import InputError, InputTypeError
@@ -70,7 +71,7 @@ class RewardPath:
         max_episode_steps: int | None = None,
         dtype: type[np.floating] = np.float64,
     ) -> None:
-        _check(shaping, truncation, update_every)
+        _check(shaping, truncation, update_every, max_episode_steps)
         self.shaping, self.num_envs, self.truncation = shaping, num_envs, truncation
         if max_episode_steps is not None:
             shaping.check_horizon(max_episode_steps)
@@ -82,6 +83,7 @@ class RewardPath:
         self._live = _Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
         self._frozen: _Episodes | None = None
         self._spaces = spaces
+        self._name, self._learners, self._owns_bonus = name_of(intrinsic), learners(intrinsic), False
         self.obs: Any = None
         self.over: Mask = np.zeros(num_envs, np.bool_)
 
@@ -97,6 +99,10 @@ class RewardPath:
 
     @training.setter
     def training(self, training: bool) -> None:
+        if not isinstance(training, bool | np.bool_):
+            raise InputTypeError(
+                f"training must be True or False, received {training!r}: False freezes the bonus for an evaluation"
+            )
         if training and self._frozen is None:
             return
         self._live.abandon(self._live.running)
@@ -124,6 +130,9 @@ class RewardPath:
             episodes.running = np.zeros(self.num_envs, np.bool_)
             none = np.zeros(self.num_envs, self._like.dtype)
             return StepRewards(extrinsic, none, none, extrinsic.copy(), end.over)
+        if not self._owns_bonus and self._frozen is None:
+            self._owns_bonus = True
+            take(self._learners, self)
         if self.truncation == "continue":  # the memory of an episode goes on with it
             transition = transition._replace(truncated=transition.truncated & end.over)
         bonus, shaped = episodes.step(transition, end)
@@ -133,6 +142,22 @@ class RewardPath:
         """Begin new episodes where true (everywhere by default); what was running there is abandoned."""
         episodes = self._live if self._frozen is None else self._frozen
         episodes.abandon(episodes.running if where is None else episodes.running & where)
+
+    def close(self) -> None:
+        """Give the bonus free for another environment."""
+        self._owns_bonus = False
+        give_free(self._learners, self)
+
+    def changed_outside(self, layer: str) -> None:
+        """Note that a wrapper outside changes rewards after the conversion, and warn the first time."""
+        if self.training and layer and not self._evidence.changed_by:
+            self._evidence.changed_by = layer
+            warnings.warn(
+                f"{layer} outside the pbim wrapper changes rewards after the conversion, so F' no longer cancels in "
+                "what the learner gets: put it inside, as in pbim.wrap(NormalizeReward(env), ...), or scale the bonus "
+                "itself with pbim.intrinsic.Scaled or RunningStdScaled",
+                stacklevel=4,
+            )
 
     def report(self) -> TrainingReport:
         """Return the verdict over every episode of training finished so far."""
@@ -145,7 +170,9 @@ class RewardPath:
             parts["intrinsic"] = dict(self.intrinsic.state_dict())
         arrays = {f"{part}.{name}": array for part, content in parts.items() for name, array in content.items()}
         place = {} if self.obs is None else to_arrays(self._spaces.obs, self.obs, "obs")
-        own = {"conversion": np.array(_description(self.shaping)), "running": self._live.running, "over": self.over}
+        names = {"conversion": _description(self.shaping), "bonus": self._name}
+        own = {name: np.array(text) for name, text in names.items()}
+        own |= {"running": self._live.running, "over": self.over}
         return {**own, **place, **self._evidence.arrays(), **arrays}
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[Any]], /) -> None:
@@ -161,12 +188,18 @@ class RewardPath:
                 f"the state was saved with {saved}, this environment is wrapped with {self.shaping!r}: "
                 "wrap it with the conversion it was saved with"
             )
+        bonus = str(arrays.get("bonus", self._name))
+        if bonus != self._name:
+            raise InputError(
+                f"the state was saved with the bonus {bonus}, this environment is wrapped with {self._name}: wrap it "
+                "with the bonus it was saved with"
+            )
         self._live.state = load_arrays(self._live.state, _part(arrays, "shaping"))
         self._live.running = np.array(arrays["running"], np.bool_)
         self._evidence.load(_part(arrays, "certificate"), _part(arrays, "episodes"))
         self._updates.load(_part(arrays, "pending"))
         if hasattr(self.intrinsic, "load_state_dict"):
-            self.intrinsic.load_state_dict(_part(arrays, "intrinsic"))
+            _load_bonus(self.intrinsic, _part(arrays, "intrinsic"))
         self.obs, self.over = from_arrays(self._spaces.obs, arrays, "obs"), np.array(arrays["over"], np.bool_)
         self._frozen = None if self._frozen is None else self._evaluation()
 
@@ -199,6 +232,11 @@ class Shaped:
     @training.setter
     def training(self, training: bool) -> None:
         self.rewards.training = training
+
+    def close(self, **kwargs: Any) -> Any:
+        """Close the environments; the bonus is free for others."""
+        self.rewards.close()
+        return super().close(**kwargs)  # type: ignore[misc]
 
     def certificate(self) -> TrainingReport:
         """Return whether F' cancelled in every episode of training finished so far."""
@@ -292,7 +330,7 @@ class _Episodes:
         return bonus
 
 
-def _check(shaping: Any, truncation: Any, update_every: Any) -> None:
+def _check(shaping: Any, truncation: Any, update_every: Any, max_episode_steps: Any) -> None:
     if not isinstance(shaping, Shaping):
         raise InputTypeError(
             f"shaping must be a conversion, received {shaping!r}: pass an instance such as pbim.PBIM(gamma=0.99)"
@@ -304,11 +342,30 @@ def _check(shaping: Any, truncation: Any, update_every: Any) -> None:
             "call its step in your own loop"
         )
     check_truncation(truncation)
-    if not isinstance(update_every, int | np.integer) or isinstance(update_every, bool) or update_every < 1:
+    if max_episode_steps is not None and not _is_count(max_episode_steps):
+        raise InputError(
+            f"max_episode_steps must be a whole number of at least 1, received {max_episode_steps!r}: leave it out, or "
+            "pass the longest episode in steps"
+        )
+    if not _is_count(update_every):
         raise InputError(
             f"update_every must be a whole number of at least 1, received {update_every!r}: 1 lets the bonus learn "
             "from every step, 128 from 128 vector steps at once"
         )
+
+
+def _load_bonus(bonus: Any, arrays: Arrays) -> None:
+    try:
+        bonus.load_state_dict(arrays)
+    except KeyError as missing:
+        raise InputError(
+            f"the saved state of the bonus has no {missing}, it holds {sorted(arrays)}: wrap with the bonus, and the "
+            "settings, it was saved with"
+        ) from None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:

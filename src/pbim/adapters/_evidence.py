@@ -1,6 +1,6 @@
 """The certificate of a wrapped environment: what cancelled, and what could not be checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,30 @@ class TrainingReport(CertificateReport):
     Attributes:
         bootstrapped: Truncated episodes whose open ledger was left to the learner's value.
         abandoned: Episodes cut off by a ``reset``, or by switching ``training``, before they ended.
+        changed_by: The wrapper outside that changes rewards after the conversion, such as ``NormalizeReward``; "" if
+            there is none. With one, nothing is certified: what the learner gets does not cancel.
 
     """
 
     bootstrapped: int = 0
     abandoned: int = 0
+    changed_by: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether there is evidence, and all of it says that F' cancelled in what the learner gets."""
+        return super().ok and not self.changed_by
 
     def __str__(self) -> str:
         unchecked = {"truncated, left to the learner's bootstrap": self.bootstrapped, "abandoned": self.abandoned}
         notes = "".join(f"; {count} {name}" for name, count in unchecked.items() if count)
-        return super().__str__() + notes
+        inside = CertificateReport(**{part.name: getattr(self, part.name) for part in fields(CertificateReport)})
+        if not self.changed_by:
+            return f"{inside}{notes}"
+        return (
+            f"DOES NOT CANCEL for the learner: {self.changed_by} outside the wrapper changes rewards after the "
+            f"conversion (before it: {inside}{notes})"
+        )
 
 
 class EpisodeRecord:
@@ -38,6 +52,7 @@ class EpisodeRecord:
 
     def __init__(self, certificate: Certificate, num_envs: int, like: NDArray[np.floating]) -> None:
         self.bootstrapped = self.abandoned = 0
+        self.changed_by = ""
         self._certificate, self._like = certificate, like
         self._state = certificate.init(num_envs, like=like)
         self._shaped = np.zeros((_BLOCK, num_envs), like.dtype)
@@ -63,7 +78,8 @@ class EpisodeRecord:
         """Return the verdict over every episode finished so far."""
         self._check()
         verdict = self._certificate.report(self._state, like=self._like)
-        return TrainingReport(**vars(verdict), bootstrapped=self.bootstrapped, abandoned=self.abandoned)
+        counts = {"bootstrapped": self.bootstrapped, "abandoned": self.abandoned}
+        return TrainingReport(**vars(verdict), **counts, changed_by=self.changed_by)
 
     def arrays(self) -> Arrays:
         """Return the state as flat arrays."""

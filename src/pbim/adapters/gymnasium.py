@@ -9,6 +9,7 @@ from pbim._extras import require
 
 require("pbim.adapters.gymnasium", "gymnasium")
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -17,13 +18,14 @@ import numpy as np
 from gymnasium import Env, Wrapper, make_vec
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.wrappers import Autoreset
 from numpy.typing import NDArray
 
-from pbim.adapters._bonus import Recipe, Spaces
+from pbim.adapters._bonus import Spaces, as_recipe, is_recipe
 from pbim.adapters._engine import REWARDS, RewardPath, Shaped, StepRewards
 from pbim.adapters._evidence import Mask, TrainingReport
+from pbim.adapters._outside import reward_changer
 from pbim.adapters.batching import FinalInfo, OneInfo, as_batch, batch_of_one, copy_batch, with_rows
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Transition
@@ -35,6 +37,7 @@ __all__ = ["ShapedEnv", "ShapedVectorEnv", "TrainingReport", "wrap"]
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
 VectorWrapperBase: TypeAlias = "VectorWrapper[Any, Any, Any, Any, NDArray[Any]]"
+_TIME_LIMIT = "_max_episode_steps"  # of gymnasium.wrappers.TimeLimit
 if not TYPE_CHECKING:
     VectorWrapperBase = VectorWrapper  # Gymnasium before 1.4 has a class without parameters
 
@@ -97,9 +100,9 @@ def wrap(
     Raises:
         InputError: If an argument breaks a rule, or ``env`` is wrapped by pbim already.
 
-    >>> import gymnasium, numpy, pbim
+    >>> import gymnasium, pbim
     >>> env = gymnasium.make("CliffWalking-v1", max_episode_steps=20)
-    >>> env = pbim.wrap(env, lambda step: 1.0 * (step.next_obs > 30), pbim.PBIM(gamma=0.9))
+    >>> env = pbim.wrap(env, lambda step: 1.0 * (step.next_obs > 30), pbim.Geometric(gamma=0.99, rate=0.02))
     >>> observation, info = env.reset(seed=0)
     >>> for _ in range(20):
     ...     observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
@@ -149,6 +152,7 @@ class ShapedEnv(Shaped, Wrapper[ObsType, ActType, ObsType, ActType], RecordConst
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ObsType, dict[str, Any]]:
         """Reset the environment; an episode that was running is abandoned."""
+        self.rewards.changed_outside(reward_changer(self))
         obs, info = self.env.reset(seed=seed, options=options)
         self.rewards.restart()
         self.rewards.obs, self.rewards.over = batch_of_one(self.observation_space, obs), np.array([False])
@@ -209,6 +213,7 @@ class ShapedVectorEnv(Shaped, VectorWrapperBase):
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset all environments, or those of ``options["reset_mask"]``; running episodes are abandoned there."""
+        self.rewards.changed_outside(reward_changer(self))
         where = None if options is None else options.get("reset_mask")
         obs, infos = self.env.reset(seed=seed, options=None if options is None else dict(options))
         self.rewards.restart(where)
@@ -250,8 +255,11 @@ class ShapedVectorEnv(Shaped, VectorWrapperBase):
         return with_rows(self.single_observation_space, self.rewards.obs, rows)
 
 
-def make_shaped_vector(num_envs: int, wrapped: EnvSpec, **wrapper: Any) -> ShapedVectorEnv:
+def make_shaped_vector(num_envs: int, wrapped: EnvSpec | dict[str, Any], **wrapper: Any) -> ShapedVectorEnv:
     """Build what the ``spec`` of a :class:`ShapedVectorEnv` describes; ``gymnasium.make_vec`` calls it."""
+    if isinstance(wrapped, dict):  # a spec that was JSON: Gymnasium reads the fields it writes itself
+        derived = ("namespace", "name", "version")
+        wrapped = EnvSpec.from_json(json.dumps({key: part for key, part in wrapped.items() if key not in derived}))
     return ShapedVectorEnv(make_vec(wrapped, num_envs=num_envs), **wrapper)
 
 
@@ -267,12 +275,10 @@ def _vector_spec(wrapped: EnvSpec, num_envs: int, wrapper: dict[str, Any]) -> En
 
 def _with_recipes(intrinsic: Any, shaping: Any) -> tuple[Bonus, Shaping[Any], dict[str, Any]]:
     """Return a bonus, a conversion, and how to make others; a spec holds the recipes in place of the two."""
-    recipes = {
-        name: part if isinstance(part, Recipe) else Recipe(part)
-        for name, part in (("intrinsic", intrinsic), ("shaping", shaping))
-    }
-    made = [part.make() if isinstance(part, Recipe) else part for part in (intrinsic, shaping)]
-    return made[0], made[1], recipes
+    given = {"intrinsic": intrinsic, "shaping": shaping}
+    recipes = {name: as_recipe(part) for name, part in given.items()}
+    made = {name: recipes[name].make() if is_recipe(part) else part for name, part in given.items()}
+    return made["intrinsic"], made["shaping"], recipes
 
 
 def _with_rewards(infos: dict[str, Any], rewards: StepRewards, valid: Mask | None) -> dict[str, Any]:
@@ -307,6 +313,11 @@ def _refuse_wrapped(layers: list[Any]) -> None:
 
 
 def _refuse_shaped(info: Mapping[str, Any]) -> None:
+    if not isinstance(info, Mapping):
+        raise InputTypeError(
+            f"info must be a dictionary, received a {type(info).__name__}: put DictInfoToList outside, as in "
+            "DictInfoToList(pbim.wrap(env, ...))"
+        )
     if "shaping_reward" in info:
         raise InputError(
             'info has a "shaping_reward" already, so an environment inside is wrapped by pbim too: wrap either each '
@@ -318,7 +329,8 @@ def _refuse_continue(truncation: str, reset: str) -> None:
     if truncation == "continue":
         raise InputError(
             f"truncation='continue' needs an environment that goes on after a truncation, received one that resets "
-            f"itself ({reset}): use AutoresetMode.DISABLED or a single Env, or choose 'settle' or 'bootstrap'"
+            f"itself ({reset}): use a single Env or a VectorEnv of your own (SyncVectorEnv and AsyncVectorEnv cannot "
+            "be stepped on before a reset), or choose 'settle' or 'bootstrap'"
         )
 
 
@@ -338,9 +350,12 @@ def _limit(spec: EnvSpec | None) -> int | None:
 
 
 def _vector_limit(env: VectorEnv[Any, Any, Any]) -> int | None:
-    """Return the longest time limit that the specs of the environments know of."""
+    """Return the longest time limit that the environments know of, those in other processes too."""
+    inner = env.unwrapped
     if env.spec is not None:
         return _limit(env.spec)
-    limits = [_limit(one.spec) for one in getattr(env.unwrapped, "envs", ())]
-    known = [limit for limit in limits if limit is not None]
-    return max(known) if known else None
+    if isinstance(inner, AsyncVectorEnv):  # asked for a number, not for specs: those may hold what cannot be sent
+        limits = inner.get_attr(_TIME_LIMIT) if all(inner.call("has_wrapper_attr", _TIME_LIMIT)) else ()
+    else:
+        limits = tuple(_limit(one.spec) for one in getattr(inner, "envs", ()))
+    return max((limit for limit in limits if isinstance(limit, int)), default=None)
