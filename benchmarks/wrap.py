@@ -45,7 +45,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     ):
         rates[framework] = {}
         for every in (1, EVERY):
-            shaped = wrapper(make_plain(), RND(), PBIM(gamma=GAMMA), update_every=every)
+            shaped = wrapper(make_plain(), RND(), PBIM(gamma=GAMMA), "settle", update_every=every)
             # a turn holds a whole number of updates, so that each pays its share of them
             plain, seconds = _turns(make_plain(), shaped, 2 if quick else 15, EVERY, time.process_time)
             rates[framework][f"update_every={every}"] = round(float(np.median(plain / seconds)), 3)

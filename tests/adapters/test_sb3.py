@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnvWrapper, VecMoni
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import pbim
+from pbim._files import write_arrays
 from pbim.adapters import sb3
 from pbim.intrinsic import EpisodicCount
 from pbim.testing.scripted import STORY, ScriptedEnv, codes
@@ -108,7 +109,7 @@ def test_bootstrap_shifts_every_target_of_on_policy_learners_by_the_ledger(algor
 def test_settle_shifts_every_target_by_the_ledger_of_a_learner_that_stops() -> None:
     ledger = ledgers("settle")
     plain, where = ppo_returns(Forgetful(story()), critic)
-    venv = sb3.wrap(story(), visited, PLAIN)
+    venv = sb3.wrap(story(), visited, PLAIN, "settle")
     shaped, _ = ppo_returns(venv, lambda code: critic(code) - ledger(code))
     assert shaped == pytest.approx(plain - ledger(where), abs=1e-3)
     assert venv.certificate().bootstrapped == 0
@@ -201,25 +202,29 @@ def test_the_three_returns_and_the_certificate_reach_tensorboard(learner: str, t
     events.Reload()
     last = {name: events.Scalars(name)[-1].value for name in events.Tags()["scalars"] if name.startswith("pbim/")}
     assert set(last) == {
-        *(f"pbim/{name}_return" for name in ("extrinsic", "intrinsic", "shaping")),
+        *(f"pbim/{name}_return" for name in ("extrinsic", "intrinsic")),
+        *(f"pbim/shaping_return_{name}" for name in ("discounted", "undiscounted")),
         *(f"pbim/certificate_{name}" for name in ("ok", "worst")),
         *(f"pbim/episodes_{name}" for name in ("certified", "bootstrapped", "abandoned")),
     }
     assert last["pbim/certificate_ok"] == 1
     assert last["pbim/certificate_worst"] < 1e-6
     assert last["pbim/intrinsic_return"] > 0
+    assert last["pbim/shaping_return_discounted"] == pytest.approx(0, abs=1e-4)
+    assert abs(last["pbim/shaping_return_undiscounted"]) > 1
     if learner == "PPO":  # DQN logs in the middle of a rollout
         assert last["pbim/extrinsic_return"] == pytest.approx(events.Scalars("rollout/ep_rew_mean")[-1].value)
 
 
 def test_the_state_is_saved_and_loaded_with_the_model(tmp_path: Any) -> None:
     def wrapped() -> Any:
-        return sb3.wrap(story(), EpisodicCount(key="at"), pbim.PBIM(gamma=GAMMA))
+        return sb3.wrap(story(), EpisodicCount(key="at"), pbim.PBIM(gamma=GAMMA), "settle")
 
     venv, path = wrapped(), tmp_path / "runs" / "agent"
     model = LEARNERS["PPO"](venv, GAMMA)
     model.learn(64, callback=sb3.PBIMCallback(save_path=path, save_every=32))
-    assert sorted(file.name for file in path.parent.iterdir()) == ["agent.pbim.npz", "agent.zip"]
+    assert [file.name for file in path.parent.iterdir()] == ["agent.zip"]
+    assert PPO.load(path, device="cpu").num_timesteps == 64  # the file is SB3's own, too
     again = wrapped()
     resumed = sb3.load(path, PPO, again, device="cpu")
     assert again.certificate() == venv.certificate()
@@ -231,23 +236,39 @@ def test_the_state_is_saved_and_loaded_with_the_model(tmp_path: Any) -> None:
     assert again.certificate().ok
     assert again.certificate().episodes > venv.certificate().episodes
     model.save(tmp_path / "runs" / "agent.zip")
-    with pytest.raises(pbim.InputError, match="saved together"):
+    with pytest.raises(pbim.InputError, match="which has none: save with"):
         sb3.load(path, PPO, wrapped(), device="cpu")
 
 
 def test_a_damaged_or_missing_state_is_refused(tmp_path: Any) -> None:
-    model = LEARNERS["PPO"](sb3.wrap(story(), visited, PLAIN), GAMMA)
-    sb3.save(tmp_path / "agent.zip", model)
-    (tmp_path / "agent.pbim.npz").write_bytes(b"torn")
-    with pytest.raises(pbim.InputError, match="cannot be read"):
-        sb3.load(tmp_path / "agent", PPO, sb3.wrap(story(), visited, PLAIN))
+    model, file = LEARNERS["PPO"](sb3.wrap(story(), visited, PLAIN), GAMMA), tmp_path / "agent.zip"
+    sb3.save(file, model)
+    whole = file.read_bytes()
+    for torn in (b"torn", whole[: len(whole) // 2], b""):
+        file.write_bytes(torn)
+        with pytest.raises(pbim.InputError, match="cannot be read"):
+            sb3.load(tmp_path / "agent", PPO, sb3.wrap(story(), visited, PLAIN))
     with pytest.raises(pbim.InputError, match="there is no such file"):
         sb3.load(tmp_path / "other", PPO, sb3.wrap(story(), visited, PLAIN))
 
 
+def test_a_pair_of_files_as_they_used_to_be_still_loads(tmp_path: Any) -> None:
+    model = LEARNERS["PPO"](venv := sb3.wrap(story(), visited, PLAIN, "settle"), GAMMA)
+    model.learn(64)
+    model.save(tmp_path / "agent.zip")
+    write_arrays(tmp_path / "agent.pbim.npz", {**venv.state_dict(), "model.num_timesteps": np.array(64)})
+    again = sb3.wrap(story(), visited, PLAIN)
+    assert sb3.load(tmp_path / "agent", PPO, again, device="cpu").num_timesteps == 64
+    assert again.certificate() == venv.certificate()
+    model.learn(64, reset_num_timesteps=False)
+    model.save(tmp_path / "agent.zip")
+    with pytest.raises(pbim.InputError, match="of one moment, received 128 and 64"):
+        sb3.load(tmp_path / "agent", PPO, again, device="cpu")
+
+
 @pytest.mark.parametrize("learner", ["PPO", "DQN"])
 def test_observations_may_be_normalised_outside(learner: str) -> None:
-    inner = sb3.wrap(story(), visited, PLAIN)
+    inner = sb3.wrap(story(), visited, PLAIN, "settle")
     model = LEARNERS[learner](VecNormalize(inner, norm_reward=False), GAMMA)
     model.learn(128, callback=sb3.PBIMCallback())
     assert inner.certificate().ok
@@ -271,6 +292,11 @@ class _Lost(VecEnvWrapper):
         return obs, rewards, dones, [{"at": info["at"]} for info in infos]
 
 
+def _learn_normalised(venv: Any) -> None:
+    with pytest.warns(UserWarning, match="VecNormalize outside the pbim wrapper"):
+        _learn(venv)
+
+
 def _stepped(venv: Any) -> None:
     venv.reset()
     for _ in range(8):
@@ -280,7 +306,7 @@ def _stepped(venv: Any) -> None:
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "another gamma": (lambda: _learn(sb3.wrap(story(), visited, PLAIN), gamma=0.99), "received 0.99 in PPO and 0.5"),
     "rewards normalised outside": (
-        lambda: _learn(VecNormalize(sb3.wrap(story(), visited, PLAIN))),
+        lambda: _learn_normalised(VecNormalize(sb3.wrap(story(), visited, PLAIN))),
         "pass norm_reward=False",
     ),
     "a replay buffer that stores the reward from inside": (

@@ -66,7 +66,7 @@ def test_a_single_environment_and_sb3_learn_from_the_same_rows() -> None:
     drive_env(pbim.wrap(ScriptedEnv(), students[0], PLAIN), steps=24)
     drive_env(pbim.wrap(ScriptedEnv(), students[1], PLAIN, update_every=8), steps=24)
     for student, every in zip(students[2:], (1, 8), strict=True):
-        venv = sb3.wrap(DummyVecEnv(makers(1)), student, PLAIN, update_every=every)
+        venv = sb3.wrap(DummyVecEnv(makers(1)), student, PLAIN, "settle", update_every=every)
         venv.reset()
         for count in range(24):
             venv.step(np.array([action(0, count)]))

@@ -1,7 +1,11 @@
-"""Stable-Baselines3: refuse what breaks the cancellation, log the three returns, save with the model."""
+"""Stable-Baselines3: refuse what breaks the cancellation, log returns and scales, save with the model."""
 
+import glob
+import io
 import math
 import os
+import warnings
+import zipfile
 from collections import deque
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,26 +16,35 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
+from stable_baselines3.her import HerReplayBuffer
 
-from pbim._files import read_arrays, write_arrays
+from pbim._files import arrays_in, first_line, put_arrays, read_arrays, replacing
 from pbim.adapters._engine import REWARDS, RewardPath
 from pbim.adapters._sb3_vec_env import ShapedVecEnv, layers
 from pbim.errors import InputError
+from pbim.shaping import NoBonus
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
-_TIMESTEPS = "model.num_timesteps"
+_STATE, _TIMESTEPS = "pbim.npz", "model.num_timesteps"
+_RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
+_LARGE = 10
+"""How many times the task's largest return the bonus may add up to before the callback warns."""
 
 
 class PBIMCallback(BaseCallback):
     """Check the learner against the conversion, log to SB3's logger, and save with the model.
 
     Refuses a learner whose gamma differs from the conversion's, ``VecNormalize`` that scales rewards outside the
-    wrapper, and replay buffers that would lose the shaping reward. Logs under ``pbim/``: the mean extrinsic, intrinsic
-    and shaping return of the last ``window`` episodes, and the certificate. With ``save_path`` the model and the
-    wrapper's state are saved together (see :func:`save`) every ``save_every`` steps of the VecEnv and at the end.
+    wrapper, and replay buffers that would lose the shaping reward. Logs under ``pbim/``: the mean returns of the last
+    ``window`` episodes (``extrinsic_return``, ``intrinsic_return`` and ``shaping_return_undiscounted`` are sums;
+    ``shaping_return_discounted`` is what an exact conversion makes zero), and the certificate, once an episode has been
+    certified. When the first episodes have ended it says what the bonus and the task add up to, and how to scale the
+    bonus: in SB3's log, or as a warning if the bonus is more than ten times the task (than 1, if there was nothing).
+    With ``save_path`` the model and the wrapper's state are saved together (see :func:`save`) every ``save_every``
+    steps of the VecEnv and at the end.
 
     Args:
-        save_path: Where to save, without the ending; None saves nothing.
+        save_path: Where to save, with or without ".zip"; None saves nothing.
         save_every: Steps of the VecEnv between two saves; None saves at the end only.
         window: How many of the latest episodes the logged returns are averaged over.
         verbose: 1 prints the certificate at the end.
@@ -59,21 +72,27 @@ class PBIMCallback(BaseCallback):
             )
         self.save_path, self.save_every = save_path, save_every
         self._returns: deque[NDArray[np.float64]] = deque(maxlen=window)
-        self._sums = np.zeros((0, 0))
+        self._sums, self._discounts = np.zeros((0, 0)), np.zeros(0)
+        self._says_scale = True
 
     def _init_callback(self) -> None:
         self._wrapper, outside, inside = _find_wrapper(self.training_env)
         self._check_gamma(self._wrapper.rewards)
         self._check_normalisation(outside, inside)
-        self._check_timeouts(self._wrapper.rewards)
-        self._sums = np.zeros((len(REWARDS), self.training_env.num_envs))
+        self._check_buffer(self._wrapper.rewards)
+        self._gamma = float(getattr(self.model, "gamma", None) or self._wrapper.rewards.gamma or 1.0)
+        self._sums = np.zeros((len(_RETURNS), self.training_env.num_envs))
+        self._discounts = np.ones(self.training_env.num_envs)
 
     def _on_step(self) -> bool:
         infos, dones = self.locals["infos"], self.locals["dones"]
-        self._sums += [[info[name] for info in infos] for name in REWARDS]
+        rewards = np.array([[info[name] for info in infos] for name in REWARDS])
+        self._sums[:-1] += rewards
+        self._sums[-1] += self._discounts * rewards[-1]
+        self._discounts *= self._gamma
         for index in np.flatnonzero(dones):
             self._returns.append(self._sums[:, index].copy())
-            self._sums[:, index] = 0
+            self._sums[:, index], self._discounts[index] = 0, 1
         if self.save_every is not None and self.n_calls % self.save_every == 0:
             self._save()
         return True
@@ -81,10 +100,12 @@ class PBIMCallback(BaseCallback):
     def _on_rollout_end(self) -> None:
         report = self._wrapper.certificate()
         if self._returns:
-            for name, mean in zip(REWARDS, np.mean(self._returns, axis=0), strict=True):
-                self.logger.record(f"pbim/{name.replace('_reward', '_return')}", float(mean))
-        self.logger.record("pbim/certificate_ok", float(report.ok))
-        self.logger.record("pbim/certificate_worst", report.worst)
+            for name, mean in zip(_RETURNS, np.mean(self._returns, axis=0), strict=True):
+                self.logger.record(f"pbim/{name}", float(mean))
+            self._say_scale()
+        if report.episodes:
+            self.logger.record("pbim/certificate_ok", float(report.ok))
+            self.logger.record("pbim/certificate_worst", report.worst)
         self.logger.record("pbim/episodes_certified", report.episodes)
         self.logger.record("pbim/episodes_bootstrapped", report.bootstrapped)
         self.logger.record("pbim/episodes_abandoned", report.abandoned)
@@ -94,6 +115,23 @@ class PBIMCallback(BaseCallback):
             self._save()
         if self.verbose:
             print(self._wrapper.certificate())
+
+    def _say_scale(self) -> None:
+        """Say once what the bonus and the task add up to in an episode; louder if the bonus drowns the task."""
+        if not self._says_scale or isinstance(self._wrapper.rewards.shaping, NoBonus):
+            return
+        self._says_scale = False
+        extrinsic, intrinsic = np.abs(self._returns).T[:2]
+        task, bonus = float(extrinsic.max()), float(intrinsic.mean())
+        size = task or 1.0  # nothing yet: a goal is worth 1, as a rule
+        scale = size / bonus if bonus else 1
+        line = (
+            f"in the first {len(intrinsic)} episodes the bonus adds up to {bonus:.3g} on average and the task's "
+            f"rewards to {task:.3g} at most: pbim.intrinsic.Scaled(bonus, {scale:.2g}) makes that {size:.3g}"
+        )
+        self.logger.info(f"pbim: {line}")
+        if bonus > _LARGE * size:
+            warnings.warn(line, stacklevel=2)
 
     def _save(self) -> None:
         assert self.save_path is not None
@@ -120,8 +158,13 @@ class PBIMCallback(BaseCallback):
                 "wrapper, without F': put VecNormalize(norm_reward=False) outside"
             )
 
-    def _check_timeouts(self, rewards: RewardPath) -> None:
+    def _check_buffer(self, rewards: RewardPath) -> None:
         buffer = getattr(self.model, "replay_buffer", None)
+        if isinstance(buffer, HerReplayBuffer):
+            raise InputError(
+                f"{type(buffer).__name__} computes the rewards of other goals anew, without F', so a stored episode no "
+                "longer cancels: use the default replay buffer, or train without the pbim wrapper"
+            )
         if rewards.truncation == "bootstrap" and not getattr(buffer, "handle_timeout_termination", True):
             raise InputError(
                 "handle_timeout_termination=False makes the learner stop at time limits, where truncation='bootstrap' "
@@ -130,14 +173,16 @@ class PBIMCallback(BaseCallback):
 
 
 def save(path: str | os.PathLike[str], model: BaseAlgorithm) -> None:
-    """Save a model as ``path``.zip and the state of its pbim wrapper as ``path``.pbim.npz.
+    """Save a model and the state of its pbim wrapper in one file, ``path``.zip, whole or not at all.
+
+    A save that fails or is killed leaves the previous one as it was. SB3 reads the file, too: ``PPO.load(path)``.
 
     Args:
         path: Where to save, with or without ".zip".
         model: A model whose VecEnv is wrapped by pbim.
 
     Raises:
-        InputError: If the model has no VecEnv, or one without the wrapper.
+        InputError: If the model has no VecEnv, or one without the wrapper; or if the file cannot be written.
 
     """
     env = model.get_env()
@@ -146,10 +191,22 @@ def save(path: str | os.PathLike[str], model: BaseAlgorithm) -> None:
             "model must have its wrapped VecEnv to be saved with it, it has none: call model.set_env(venv)"
         )
     wrapper, _, _ = _find_wrapper(env)
-    zipped, arrays = _files(path)
-    zipped.parent.mkdir(parents=True, exist_ok=True)
-    model.save(zipped)
-    write_arrays(arrays, {**wrapper.state_dict(), _TIMESTEPS: np.array(model.num_timesteps)})
+    state, content = io.BytesIO(), io.BytesIO()
+    put_arrays(state, {**wrapper.state_dict(), _TIMESTEPS: np.array(model.num_timesteps)})
+    model.save(content)
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr(_STATE, state.getvalue())
+    zipped, _ = _files(path)
+    try:
+        with replacing(zipped) as file:
+            file.write(content.getbuffer())
+        for torn in zipped.parent.glob(f"{glob.escape(zipped.name)}.*.part"):
+            torn.unlink(missing_ok=True)  # what killed saves left
+    except OSError as error:
+        raise InputError(
+            f"path must be in a folder that can be written to, received {str(zipped)!r} ({first_line(error)}): make "
+            "room or choose another; an earlier save there is still whole"
+        ) from error
 
 
 def load(path: str | os.PathLike[str], algorithm: type[Algorithm], venv: VecEnv, **kwargs: Any) -> Algorithm:
@@ -164,20 +221,46 @@ def load(path: str | os.PathLike[str], algorithm: type[Algorithm], venv: VecEnv,
         kwargs: What ``algorithm.load`` takes besides, such as ``device``.
 
     Raises:
-        InputError: If the files are missing, damaged, or of two different moments.
+        InputError: If the file is missing, damaged, or of another conversion or bonus.
 
     """
-    zipped, file = _files(path)
-    arrays = read_arrays(file)
+    wrapper, _, _ = _find_wrapper(venv)
+    zipped, _ = _files(path)
+    arrays = _saved_state(path)
     model = algorithm.load(zipped, env=venv, **kwargs)
     saved = int(arrays.pop(_TIMESTEPS, np.array(-1)))
     if saved != model.num_timesteps:
         raise InputError(
             f"the model and its pbim state must be of one moment, received {model.num_timesteps} and {saved} "
-            f"timesteps in {zipped.name!r} and {file.name!r}: use a pair that was saved together"
+            f"timesteps in {zipped.name!r}: use what pbim.adapters.sb3.save wrote"
         )
-    _find_wrapper(venv)[0].load_state_dict(arrays)
+    wrapper.load_state_dict(arrays)
     return model
+
+
+def _saved_state(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Return the wrapper's state from a file of ``save``, or from beside it, where it used to be."""
+    zipped, beside = _files(path)
+    if not zipped.exists():
+        raise InputError(f"path must name a saved model, received {str(zipped)!r}: there is no such file")
+    try:
+        with zipfile.ZipFile(zipped) as archive:
+            names = archive.namelist()
+            if "data" not in names or archive.testzip():  # half a file still ends like an archive: weights are one, too
+                raise ValueError("it is damaged")
+            if _STATE in names:
+                return arrays_in(archive.read(_STATE))
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"path must name a saved model, received {str(zipped)!r}, which cannot be read ({first_line(error)}): use "
+            "an earlier one"
+        ) from None
+    if not beside.exists():
+        raise InputError(
+            f"path must name a model saved with its pbim state, received {str(zipped)!r}, which has none: save with "
+            "pbim.adapters.sb3.save(path, model) or PBIMCallback(save_path=path)"
+        )
+    return read_arrays(beside)
 
 
 def _files(path: str | os.PathLike[str]) -> tuple[Path, Path]:

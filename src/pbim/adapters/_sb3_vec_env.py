@@ -1,5 +1,7 @@
 """Stable-Baselines3: a VecEnv whose rewards are extrinsic + shaping."""
 
+import inspect
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,11 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepR
 from pbim.adapters._bonus import Spaces
 from pbim.adapters._engine import REWARDS, RewardPath, Shaped, StepRewards
 from pbim.adapters._evidence import Mask
+from pbim.adapters._outside import reward_changer
 from pbim.adapters.batching import ListedInfo, copy_batch, with_rows
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Transition
-from pbim.shaping import Shaping
+from pbim.shaping import NoBonus, Shaping
 from pbim.truncation import Truncation
 
 
@@ -25,7 +28,7 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
         venv: VecEnv,
         intrinsic: Bonus,
         shaping: Shaping[Any],
-        truncation: Truncation = "settle",
+        truncation: Truncation | None = None,
         *,
         update_every: int = 1,
         max_episode_steps: int | None = None,
@@ -47,20 +50,33 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
                 "resets them itself: choose 'settle' or 'bootstrap', or use pbim.wrap around a Gymnasium environment"
             )
         VecEnvWrapper.__init__(self, venv)
+        limit = max_episode_steps if max_episode_steps is not None else _limit(inside[-1])
         self.rewards = RewardPath(
             intrinsic,
             shaping,
             venv.num_envs,
             Spaces(venv.observation_space, venv.action_space),
-            truncation=truncation,
+            truncation="settle" if truncation is None else truncation,
             update_every=update_every,
-            max_episode_steps=max_episode_steps if max_episode_steps is not None else _limit(inside[-1]),
+            max_episode_steps=limit,
             dtype=np.float32,
         )
         self._actions: Any = None
+        # whoever wraps with NoBonus knows: it is the way out
+        self._choice_is_open = truncation is None and not isinstance(shaping, NoBonus)
+        if limit is not None:
+            self._say_what_settle_does(stacklevel=4)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "class_attributes"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # SB3 keeps the members of the class in each wrapper, and some cannot be copied
+        vars(self).update(state, class_attributes=dict(inspect.getmembers(type(self))))
 
     def reset(self) -> VecEnvObs:
         """Reset all environments; episodes that were running are abandoned."""
+        self.rewards.changed_outside(reward_changer(self))
         obs = self.venv.reset()
         self.rewards.restart()
         self.rewards.obs = copy_batch(obs)
@@ -107,7 +123,19 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
         if self.rewards.truncation == "settle":
             for index in np.flatnonzero(truncated):
                 added[index] |= {"TimeLimit.truncated": False, "truncated": True}
+                self._say_what_settle_does(stacklevel=5)
         return [{**info, **extra} for info, extra in zip(infos, added, strict=True)]
+
+    def _say_what_settle_does(self, stacklevel: int) -> None:
+        """Warn once that a learner on this VecEnv stops at time limits, unless somebody chose so."""
+        if self._choice_is_open:
+            self._choice_is_open = False
+            warnings.warn(
+                "sb3.wrap makes the learner stop at time limits (truncation='settle'), where on an unwrapped VecEnv it "
+                "bootstraps: to compare with a baseline, wrap that alike with shaping=pbim.NoBonus(), and pass "
+                "truncation='settle', or 'bootstrap' to keep the bootstrap, to say that you chose",
+                stacklevel=stacklevel,
+            )
 
 
 def layers(venv: VecEnv) -> list[VecEnv]:
@@ -119,7 +147,7 @@ def layers(venv: VecEnv) -> list[VecEnv]:
 
 
 def _limit(venv: VecEnv) -> int | None:
-    """Return the longest time limit that the specs of environments in this process know of."""
-    specs = [getattr(env, "spec", None) for env in getattr(venv, "envs", ())]
-    limits = [spec.max_episode_steps for spec in specs if spec is not None and spec.max_episode_steps is not None]
-    return max(limits) if limits else None
+    """Return the longest time limit that the environments know of, those in other processes too."""
+    name = "_max_episode_steps"  # of gymnasium.wrappers.TimeLimit; a number, where a spec may hold what cannot be sent
+    limits = venv.get_attr(name) if venv.has_attr(name) else []
+    return max((limit for limit in limits if isinstance(limit, int)), default=None)

@@ -28,7 +28,7 @@ def wrap(
     venv: VecEnv,
     intrinsic: Bonus,
     shaping: Shaping[Any],
-    truncation: Truncation = "settle",
+    truncation: Truncation | None = None,
     *,
     update_every: int = 1,
     max_episode_steps: int | None = None,
@@ -37,7 +37,8 @@ def wrap(
 
     Train with :class:`PBIMCallback`, which refuses what would break the cancellation. ``VecNormalize`` with
     ``norm_reward=False`` may stand outside the wrapper, and for on-policy algorithms inside. For ``EvalCallback`` wrap
-    the evaluation environment alike and set ``training = False`` on it.
+    the evaluation environment alike and set ``training = False`` on it. To compare with a learner without a bonus, wrap
+    its environments too, with ``shaping=pbim.NoBonus()``: then both stop at time limits, or both bootstrap.
 
     Args:
         venv: The environments, which a VecEnv resets itself.
@@ -49,7 +50,8 @@ def wrap(
             the time limit is part of the task, as in the paper, and every episode is certified. ``"bootstrap"`` leaves
             ``TimeLimit.truncated`` as it is: the algorithms then add gamma * V(terminal observation) to the target,
             and the open ledger is left to V. Choose it where a time limit is only a convenience of training.
-            ``"continue"`` is refused.
+            ``"continue"`` is refused. None is ``"settle"``, with a warning where there is a time limit: on an unwrapped
+            VecEnv the algorithms bootstrap there.
         update_every: The bonus learns once from this many vector steps, as one batch of update_every * num_envs rows
             without info. A bonus with ``stepwise = True`` (counts, memories of an episode) still learns every step.
         max_episode_steps: The longest episode, read from the environments' specs unless given; a conversion that
@@ -61,11 +63,12 @@ def wrap(
     Raises:
         InputError: If an argument breaks a rule, or ``venv`` is wrapped by pbim already.
 
-    >>> import numpy as np, pbim
+    >>> import pbim
     >>> from stable_baselines3 import PPO
     >>> from stable_baselines3.common.env_util import make_vec_env
-    >>> venv = wrap(make_vec_env("CliffWalking-v1", n_envs=2), lambda step: step.next_obs / 47, pbim.PBIM(gamma=0.9))
-    >>> model = PPO("MlpPolicy", venv, gamma=0.9, n_steps=16, batch_size=32, n_epochs=1, device="cpu")
+    >>> shaping = pbim.Geometric(gamma=0.99, rate=0.02)
+    >>> venv = wrap(make_vec_env("CliffWalking-v1", n_envs=2), lambda step: step.next_obs / 47, shaping)
+    >>> model = PPO("MlpPolicy", venv, gamma=0.99, n_steps=16, batch_size=32, n_epochs=1, device="cpu")
     >>> model.learn(32, callback=PBIMCallback()).num_timesteps
     32
 
