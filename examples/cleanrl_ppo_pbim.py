@@ -26,13 +26,13 @@ parser.add_argument("--learning-rate", type=float, default=2.5e-3)
 parser.add_argument("--gamma", type=float, default=0.99)
 parser.add_argument("--gae-lambda", type=float, default=0.95)
 parser.add_argument("--alpha", type=float, default=0.5, help="size of the count bonus")
-parser.add_argument("--shaping", choices=("pbim", "geometric", "raw", "none"), default="pbim")
+parser.add_argument("--shaping", choices=("geometric", "pbim", "raw", "none"), default="geometric")
 parser.add_argument("--seed", type=int, default=1)
 args = parser.parse_args()
 
 CONVERSIONS = {
+    "geometric": pbim.Geometric(gamma=args.gamma, rate=0.02),
     "pbim": pbim.PBIM(gamma=args.gamma),
-    "geometric": pbim.Geometric(gamma=args.gamma, rate=0.1),
     "raw": pbim.Raw(),
     "none": pbim.NoBonus(),
 }

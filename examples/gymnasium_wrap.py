@@ -13,5 +13,6 @@ for _ in range(1000):
     _, reward, terminated, truncated, info = env.step(env.action_space.sample())
     if terminated or truncated:
         env.reset()
-print({name: round(info[name], 3) for name in ("extrinsic_reward", "intrinsic_reward", "shaping_reward")})
+parts = ", ".join(f"{name} {info[name]:.3f}" for name in ("extrinsic_reward", "intrinsic_reward", "shaping_reward"))
+print(f"1000 random steps on the cliff; the last one: {parts}")
 print(env.certificate())
