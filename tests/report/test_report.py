@@ -10,11 +10,10 @@ from html.parser import HTMLParser
 import pytest
 
 from pbim.cli import main
-from pbim.errors import InputError
 from pbim.report import build
 from pbim.report.evidence import gather
 from pbim.report.tables import run_csv
-from pbim.results import Column, Corrupt, Store, write_json
+from pbim.results import CHECKSUMS, Column, Corrupt, Store, write_json
 from report.stores import CELLS, certificate, claim, write_cliff, write_doorkey
 
 VOID = {"meta", "link", "img", "input", "br"}
@@ -204,7 +203,7 @@ def test_a_run_without_a_column_is_named(tmp_path):
     folder = write_cliff(tmp_path / "old", seeds=1, episodes=20)
     store = Store(folder)
     store.write_plan(replace(store.plan(), curves=(Column(metric="speed", label="Speed"),)))
-    with pytest.raises(InputError, match=r"must have 'speed'.*run pbim reproduce cliff again"):
+    with pytest.raises(Corrupt, match=r"it has no 'speed'.*run pbim reproduce again, which sets it aside"):
         build(folder)
 
 
@@ -243,6 +242,7 @@ def test_overflows_are_named_and_nothing_is_drawn_where_there_is_no_grid(tmp_pat
     changes = {"pbim": {"worst": float("inf"), "ok": False}, "none": {"worst": 0.0, "episodes": 0, "ok": False}}
     for run in Store(folder).runs():
         if run.seed < 2 or run.cell == "none":
+            (run.folder / CHECKSUMS).unlink()
             write_json(run.folder / "certificate.json", certificate(**changes.get(run.cell, {})))
     page = build(folder).read_text()
     assert "policies" not in re.findall(r'<section id="(\w+)"', page)
