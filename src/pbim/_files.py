@@ -100,5 +100,5 @@ def arrays_in(content: bytes) -> dict[str, NDArray[Any]]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says in one line; its kind if it says nothing."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    """Return what an error says in one line, shortened; its kind if it says nothing."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

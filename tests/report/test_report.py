@@ -1,5 +1,6 @@
 """From a folder to a page: complete, escaped, the same every time, without JAX, and honest about what is missing."""
 
+import csv
 import json
 import re
 import subprocess
@@ -249,3 +250,18 @@ def test_overflows_are_named_and_nothing_is_drawn_where_there_is_no_grid(tmp_pat
     assert "no: overflowed in 2 of 3 runs" in page
     assert "no episode ended" in page
     assert ">∞<" in page
+
+
+def test_names_are_text_in_pictures_tables_and_spreadsheets_too(tmp_path):
+    folder = write_cliff(tmp_path / "names", seeds=2, episodes=40, title="$\\frac{1}$ [/b]")
+    study = Store(folder).plan()
+    strange = ('=HYPERLINK("http://x")', "@SUM(A1)", "+1", "-1")
+    cells = tuple(
+        replace(cell, name=name, label=f"${name}$ \\oops", group=name)
+        for cell, name in zip(study.cells, strange, strict=True)
+    )
+    Store(folder).write_plan(replace(study, cells=cells, claims=(), heat=()))
+    build(folder)
+    rows = list(csv.reader(run_csv(gather(folder)).splitlines()))[1:]
+    assert {row[1] for row in rows} == {row[2] for row in rows} == {f"'{name}" for name in strange}
+    assert any(float(row[7]) < 0 for row in rows)  # numbers stay numbers

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim._files import first_line, replacing, write_arrays
+from pbim._files import first_line, write_arrays
 from pbim.errors import InputError, choose
 from pbim.report.curves import Axis
 from pbim.report.evidence import Evidence, RunEvidence, check_shown, decided
@@ -38,10 +38,12 @@ from pbim.results import (
     read_final,
     read_table,
     write_checksums,
+    write_table,
 )
 
 RUNS, CURVES, ARRAYS = "runs.parquet", "curves.parquet", "arrays.npz"
 FILES = (STUDY, CURVES, ARRAYS, RUNS)
+SMALL: dict[str, Any] = {"compression_level": 19, "statistics": False}
 ABOUT = ("steps", "seconds", "commit", "finished", "error")
 """What is kept of a run's status as it is; its command is the study's, and may name folders of another machine."""
 
@@ -91,10 +93,10 @@ def _write_all(evidence: Evidence, folder: Path) -> None:
         metric = curve.metric
         curves[metric] = np.concatenate([entry.curves[metric] for entry in done.values()]).astype(np.float32)
     Store(folder).write_plan(evidence.study)
-    _write(folder / CURVES, curves)
+    write_table(folder / CURVES, curves, **SMALL)
     arrays = {f"{key}/{name}": array for key, entry in done.items() for name, array in entry.arrays.items()}
     write_arrays(folder / ARRAYS, arrays, compress=True)
-    _write(folder / RUNS, {name: [row[name] for row in rows] for name in rows[0]})
+    write_table(folder / RUNS, {name: [row[name] for row in rows] for name in rows[0]}, **SMALL)
 
 
 def _row(entry: RunEvidence, names: list[str]) -> dict[str, Any]:
@@ -109,13 +111,6 @@ def _row(entry: RunEvidence, names: list[str]) -> dict[str, Any]:
         "certificate": msgspec.json.encode(entry.certificate, order="sorted").decode(),
         **{name: entry.figures.get(name, math.nan) for name in names},
     }
-
-
-def _write(path: Path, columns: dict[str, Any]) -> None:
-    import polars
-
-    with replacing(path) as file:
-        polars.DataFrame(columns).write_parquet(file, compression="zstd", compression_level=19, statistics=False)
 
 
 def read(path: str | Path) -> Evidence:

@@ -48,4 +48,5 @@ from pbim.results.store import (  # noqa: E402
     frame as frame,
     read_final as read_final,
     read_table as read_table,
+    write_table as write_table,
 )

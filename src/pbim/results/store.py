@@ -160,6 +160,8 @@ class Store:
                 raise run.trouble
             if run.state == "done":
                 check(run)
+                if not (run.folder / CHECKSUMS).exists():  # of an older pbim: from now on damage is noticed
+                    write_checksums(run.folder, (CONFIG, STATUS, METRICS, FINAL, CERTIFICATE))
         except Corrupt as error:
             self.set_aside(run.folder)
             return error
@@ -192,7 +194,7 @@ class Store:
     ) -> None:
         """Write a finished run; its status comes last, so that done means that all of it is there."""
         folder = self.folder(key)
-        write_metrics(folder / METRICS, metrics)
+        write_table(folder / METRICS, metrics)
         write_arrays(folder / FINAL, arrays)
         write_json(folder / CERTIFICATE, certificate)
         done = replace(status, state="done")
@@ -212,10 +214,12 @@ def frame(path: str | os.PathLike[str]) -> polars.DataFrame:
     return polars.concat(found, how="diagonal") if found else polars.DataFrame()
 
 
-def write_metrics(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Write rows as parquet."""
+def write_table(path: Path, columns: Mapping[str, Any], **options: Any) -> None:
+    """Write columns as parquet, with polars' options; no room is an ``OSError``, as for any other file."""
+    content = io.BytesIO()
+    polars.DataFrame(dict(columns)).write_parquet(content, compression="zstd", **options)
     with replacing(path) as file:
-        polars.DataFrame(dict(columns)).write_parquet(file, compression="zstd")
+        file.write(content.getbuffer())
 
 
 def _is_of(config: Mapping[str, Any], key: str) -> bool:

@@ -93,7 +93,8 @@ def about(path: str | os.PathLike[str]) -> dict[str, JSON]:
 
     """
     with _opened(Path(path)) as (_, metadata):
-        return {**metadata, "version": int(metadata["version"]), "about": _words(Path(path), metadata["about"])}
+        known = {name: text for name, text in metadata.items() if name != _SEAL}
+        return {**known, "version": int(metadata["version"]), "about": _words(Path(path), metadata["about"])}
 
 
 def digest(state: Any) -> str:
