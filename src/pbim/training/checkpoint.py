@@ -27,6 +27,7 @@ VERSION = 2
 
 T = TypeVar("T")
 _FORMAT, _SEAL = "pbim-checkpoint", "metadata_sha256"
+_WORDS = {"format", "version", "config", "about", "sha256"}
 _DAMAGE = (SafetensorError, ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError)
 """What safetensors raises, too, on a header that names types and sizes which there are not."""
 
@@ -120,11 +121,12 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
         raise InputError(_unreadable(path, start, error)) from None
     with file:
         metadata: dict[str, str] = file.metadata() or {}
-        if metadata.get("format") != _FORMAT or not {"version", "config", "about", "sha256"} <= metadata.keys():
+        if metadata.get("format") != _FORMAT or not metadata.keys() >= _WORDS:
             raise InputError(f"{str(path)!r} is not a pbim checkpoint: use another file")
         if metadata["version"] != str(VERSION):
             raise InputError(_other_version(path, metadata["version"]))
-        if metadata.get(_SEAL, _seal(metadata)) != _seal(metadata):  # the first checkpoints of version 2 have none
+        whole = {*_WORDS, _SEAL} >= metadata.keys() and metadata.get(_SEAL, _seal(metadata)) == _seal(metadata)
+        if not whole:  # the first checkpoints of version 2 have no seal
             raise InputError(_damaged(path, "what it says of itself was changed"))
         yield file, metadata
 
