@@ -27,6 +27,7 @@ from pbim.errors import InputError
 from pbim.report import evidence
 from pbim.report.archive import ARRAYS, CURVES, RUNS, publish
 from pbim.report.evidence import gather
+from pbim.report.page import render
 from pbim.results import (
     CERTIFICATE,
     CHECKSUMS,
@@ -253,6 +254,8 @@ def plan_outcome(folder: Folder) -> str:
     store = Store(folder.home)
     try:
         found = store.plan()
+        if not same(found, folder.before):
+            render(gather(folder.home))  # what reads, a report can show
     except InputError as error:
         return sentence(error)
     return EQUAL if same(found, folder.before) else CHANGED
@@ -261,6 +264,8 @@ def plan_outcome(folder: Folder) -> str:
 def archive_outcome(folder: Folder) -> str:
     try:
         found = summary(folder.home)
+        if found != folder.before:
+            render(gather(folder.home))
     except InputError as error:
         return sentence(error)
     return EQUAL if found == folder.before else CHANGED
@@ -342,8 +347,8 @@ def kinds(home: Path) -> dict[str, Folder]:
     return found
 
 
-def fuzz(count: int, seed: int) -> dict[str, Counter[str]]:
-    """Damage every kind of file ``count`` times; returns the outcomes.
+def fuzz(count: int, seed: int, only: str = "") -> dict[str, Counter[str]]:
+    """Damage every kind of file ``count`` times, or those with ``only`` in their name; returns the outcomes.
 
     Raises:
         AssertionError: With the damage that broke the law.
@@ -352,6 +357,8 @@ def fuzz(count: int, seed: int) -> dict[str, Counter[str]]:
     outcomes: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory(prefix="pbim-fuzz-") as home:
         for kind, folder in kinds(Path(home)).items():
+            if only not in kind:
+                continue
             outcomes[kind] = Counter()
             for number in range(count):
                 content = damaged(folder.content, random.Random(f"{seed} {kind} {number}"))
@@ -373,9 +380,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=300, help="corruptions of every kind of file")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", default="", help="only the kinds whose name has this in it")
     arguments = parser.parse_args()
     start = time.monotonic()
-    outcomes = fuzz(arguments.count, arguments.seed)
+    outcomes = fuzz(arguments.count, arguments.seed, arguments.kind)
     names = (EQUAL, NAMED, REDONE, CHANGED)
     print(f"{'kind':44}" + "".join(f"{name:>22}" for name in names))
     for kind, found in outcomes.items():

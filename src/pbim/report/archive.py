@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim._files import first_line, write_arrays
-from pbim.errors import InputError, choose
+from pbim.errors import InputError
 from pbim.report.curves import Axis
-from pbim.report.evidence import Evidence, RunEvidence, check_shown, decided
-from pbim.report.measures import MEASURES
+from pbim.report.evidence import Evidence, RunEvidence, check_plan, check_shown, decided
 from pbim.results import (
     CHECKSUMS,
     STUDY,
@@ -118,10 +117,10 @@ def read(path: str | Path) -> Evidence:
     folder = Path(path)
     try:
         study = Store(folder).plan()
+        check_plan(study, folder / STUDY)
         runs, curves, final = read_table(folder / RUNS), read_table(folder / CURVES), read_final(folder / ARRAYS)
     except Corrupt as error:
         raise _unreadable(folder, f"{error.path.name}: {error.why}") from None
-    choose("learner", study.learner, MEASURES)
     try:
         axis, entries = _entries(folder, study, runs, curves, final)
         return decided(study, entries, axis)

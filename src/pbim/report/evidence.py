@@ -17,6 +17,7 @@ from pbim.report.curves import Axis, axis_of, binned
 from pbim.results import (
     METRICS,
     REPLAY,
+    STUDY,
     Corrupt,
     Group,
     Plan,
@@ -124,6 +125,7 @@ def gather(path: str | Path) -> Evidence:
         return archive.read(path)
     store = Store(path)
     study = store.plan()
+    check_plan(study, store.path / STUDY)
     runs = store.runs()
     for run in runs:
         if run.trouble is not None:
@@ -147,6 +149,21 @@ def decided(study: Plan, entry: list[RunEvidence], axis: Axis) -> Evidence:
     return Evidence(study=study, runs=entry, axis=axis, verdicts=verdicts)
 
 
+def check_plan(study: Plan, path: Path) -> None:
+    """Refuse a plan whose learner has no figures, or that maps what is not there.
+
+    Raises:
+        InputError: If the learner is not one of ours.
+        Corrupt: If the plan in ``path`` contradicts itself.
+
+    """
+    known = measures.MEASURES[choose("learner", study.learner, measures.MEASURES)]
+    names = {cell.name for cell in study.cells}
+    for heat in study.heat:
+        if not names.issuperset(heat.cells) or heat.statistic not in known:
+            raise Corrupt(path, f"it maps {heat.statistic} of cells that it has not")
+
+
 def check(run: Run, study: Plan) -> None:
     """Read a finished run as a report does.
 
@@ -165,7 +182,6 @@ def _evidence_of(run: Run, study: Plan, axis: Axis) -> RunEvidence:
     if run.state != "done":
         return RunEvidence(run=run)
     columns, arrays = _columns(run, study), run.arrays()
-    choose("learner", study.learner, measures.MEASURES)
     try:
         figures = measures.measured(study.learner, measures.Data(metrics=columns, arrays=arrays, grid=study.grid))
         curves = {curve.metric: binned(axis, columns, curve.metric) for curve in study.curves}

@@ -123,7 +123,7 @@ class PlannedCell:
     label: str
     scheme: str = ""
     group: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     exact: bool = True
     runs: tuple[PlannedRun, ...] = ()
 

@@ -133,6 +133,15 @@ class Study:
             raise InputError(f"cells and claims of {self.name} must have different names, received one twice: rename")
         if len(kinds) != 1:
             raise InputError(f"cells of {self.name} must have one kind of learner, received {kinds}: make two studies")
+        if self.grid is not None:
+            size = (self.grid.width * self.grid.height, len(self.grid.actions))
+            for cell in self.cells:
+                table = (getattr(cell.learner, "num_states", None), getattr(cell.learner.env, "num_actions", None))
+                if table != size:  # a report could not draw what it learns
+                    raise InputError(
+                        f"grid of {self.name} must have the states and actions of every cell, received {size} and "
+                        f"{table} in {cell.name}: make two studies, or leave the grid out"
+                    )
 
     @property
     def learner(self) -> str:
