@@ -164,7 +164,7 @@ def test_the_second_of_two_drivers_is_sent_away(tmp_path, cache, reference):
     second = pbim(cache, *STUDY, "--seeds", "2", "--out", tmp_path)
     assert second.returncode == 2
     assert second.stderr == (
-        f"pbim: out {str(tmp_path)!r} is in use by another pbim reproduce: wait for it, or pass another --out\n"
+        f"pbim: out {str(tmp_path)!r} is in use by another pbim: wait for it, or pass another --out\n"
     )
     said = driver.communicate(timeout=300)[1]
     assert driver.returncode == 0, said
