@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
 WORKERS ?= 2
 
-.PHONY: help setup demo test learning results lint types bench clean
+.PHONY: help setup demo test learning fuzz results lint types bench clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
@@ -28,6 +28,9 @@ test: $(STAMP) ## run the tests (installs chromium for the browser tests where i
 
 learning: $(STAMP) ## train agents until they have learnt (minutes)
 	@$(BIN)/python -m pytest -m learning tests
+
+fuzz: $(STAMP) ## damage every kind of stored file thousands of times (minutes)
+	@$(BIN)/python tests/fuzzing.py
 
 results: $(STAMP) ## make the published tables, figures and reports anew from the published rows
 	@$(BIN)/python scripts/reproduction.py

@@ -49,10 +49,12 @@ def alone(folder: Path) -> Iterator[None]:
     with open(folder / LOCK, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise InputError(
                 f"out {str(folder)!r} is in use by another pbim: wait for it, or pass another --out"
             ) from None
+        except OSError:  # a file system without locks
+            pass
         yield
 
 

@@ -1,5 +1,8 @@
 """Published results: small, and as good as the store they were made from."""
 
+import resource
+import shutil
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from pbim.report import verdicts
 from pbim.report.archive import CURVES, publish
 from pbim.report.evidence import gather
 from pbim.report.tables import run_csv
+from pbim.results import CHECKSUMS
 from report.stores import write_cliff, write_doorkey
 
 
@@ -71,3 +75,42 @@ def test_bad_folders_are_named(pair, tmp_path, capsys):
             (tmp_path / file.name).write_bytes(file.read_bytes()[: None if file.name != CURVES else 40])
     with pytest.raises(InputError, match="must hold published results"):
         gather(tmp_path)
+
+
+def test_a_publication_that_fails_half_way_leaves_the_earlier_one(pair, tmp_path, capsys):
+    """Files may not grow beyond a few kilobytes: what a full disk does to a large one."""
+    store, _ = pair
+    target = tmp_path / "published"
+    publish(gather(store), target)
+    before = {file.name: file.read_bytes() for file in target.iterdir()}
+    largest = max(map(len, before.values()))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for folder in (target, tmp_path / "new"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, hard))
+        try:
+            assert main(["report", str(store), "--publish", str(folder)]) == 2
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        said = capsys.readouterr().err
+        assert "the report could not be written" in said
+        assert said.count("\n") == 1
+    assert {file.name: file.read_bytes() for file in target.iterdir()} == before
+    assert not (tmp_path / "new").exists() or not list((tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("name", ["study.json", "runs.parquet", "curves.parquet", "arrays.npz", CHECKSUMS])
+def test_a_changed_byte_of_a_publication_is_noticed(pair, tmp_path, name):
+    _, published = pair
+    shutil.copytree(published, tmp_path / "copy")
+    content = bytearray((tmp_path / "copy" / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "copy" / name).write_bytes(content)
+    with pytest.raises(InputError, match=r"must hold published results.*fetch it again"):
+        gather(tmp_path / "copy")
+
+
+def test_a_publication_without_checksums_is_read(pair, tmp_path):
+    _, published = pair
+    shutil.copytree(published, tmp_path / "copy")
+    (tmp_path / "copy" / CHECKSUMS).unlink()
+    assert str(verdicts(tmp_path / "copy")) == str(verdicts(published))

@@ -1,5 +1,6 @@
 """From a folder to a page: complete, escaped, the same every time, without JAX, and honest about what is missing."""
 
+import csv
 import json
 import re
 import subprocess
@@ -10,11 +11,10 @@ from html.parser import HTMLParser
 import pytest
 
 from pbim.cli import main
-from pbim.errors import InputError
 from pbim.report import build
 from pbim.report.evidence import gather
 from pbim.report.tables import run_csv
-from pbim.results import Column, Corrupt, Store, write_json
+from pbim.results import CHECKSUMS, Column, Corrupt, Store, write_json
 from report.stores import CELLS, certificate, claim, write_cliff, write_doorkey
 
 VOID = {"meta", "link", "img", "input", "br"}
@@ -204,7 +204,7 @@ def test_a_run_without_a_column_is_named(tmp_path):
     folder = write_cliff(tmp_path / "old", seeds=1, episodes=20)
     store = Store(folder)
     store.write_plan(replace(store.plan(), curves=(Column(metric="speed", label="Speed"),)))
-    with pytest.raises(InputError, match=r"must have 'speed'.*run pbim reproduce cliff again"):
+    with pytest.raises(Corrupt, match=r"it has no 'speed'.*run pbim reproduce again, which sets it aside"):
         build(folder)
 
 
@@ -243,9 +243,25 @@ def test_overflows_are_named_and_nothing_is_drawn_where_there_is_no_grid(tmp_pat
     changes = {"pbim": {"worst": float("inf"), "ok": False}, "none": {"worst": 0.0, "episodes": 0, "ok": False}}
     for run in Store(folder).runs():
         if run.seed < 2 or run.cell == "none":
+            (run.folder / CHECKSUMS).unlink()
             write_json(run.folder / "certificate.json", certificate(**changes.get(run.cell, {})))
     page = build(folder).read_text()
     assert "policies" not in re.findall(r'<section id="(\w+)"', page)
     assert "no: overflowed in 2 of 3 runs" in page
     assert "no episode ended" in page
     assert ">∞<" in page
+
+
+def test_names_are_text_in_pictures_tables_and_spreadsheets_too(tmp_path):
+    folder = write_cliff(tmp_path / "names", seeds=2, episodes=40, title="$\\frac{1}$ [/b]")
+    study = Store(folder).plan()
+    strange = ('=HYPERLINK("http://x")', "@SUM(A1)", "+1", "-1")
+    cells = tuple(
+        replace(cell, name=name, label=f"${name}$ \\oops", group=name)
+        for cell, name in zip(study.cells, strange, strict=True)
+    )
+    Store(folder).write_plan(replace(study, cells=cells, claims=(), heat=()))
+    build(folder)
+    rows = list(csv.reader(run_csv(gather(folder)).splitlines()))[1:]
+    assert {row[1] for row in rows} == {row[2] for row in rows} == {f"'{name}" for name in strange}
+    assert any(float(row[7]) < 0 for row in rows)  # numbers stay numbers

@@ -88,14 +88,25 @@ def test_rows_of_q_learning_are_the_contracts(tmp_path):
     assert found.status.versions["jax"]
 
 
-def test_a_damaged_checkpoint_starts_the_run_over(tmp_path):
+@pytest.mark.parametrize("damage", ["header", "folder", "settings"])
+def test_a_damaged_checkpoint_is_named_set_aside_and_the_run_starts_over(tmp_path, damage):
     chosen = config(0, NONE)
     store, job = Store(tmp_path), Job(cell="none", configs=(chosen,))
     path = store.folder(key_of(chosen)) / CHECKPOINT
     path.parent.mkdir(parents=True)
-    path.write_bytes(b"nothing")
-    assert list(run(job, tmp_path))[-1].finished
+    if damage == "header":
+        path.write_bytes((30).to_bytes(8, "little") + b'{"a": {"dtype": "F32"}, "b":1}')
+    elif damage == "folder":
+        path.mkdir()
+    else:
+        checkpoint.save(path, {"a": np.zeros(1)}, config="{}")
+    progress = list(run(job, tmp_path))
+    assert progress[-1].finished
+    assert progress[0].note.startswith("set aside: ")
+    assert str(path) in progress[0].note
+    assert not any(later.note for later in progress[1:])
     assert store.run(key_of(chosen)).state == "done"
+    assert (tmp_path / "set-aside" / f"{key_of(chosen)}-{CHECKPOINT}-1").exists()
 
 
 def test_ppo_continues_bit_for_bit(tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """``pbim reproduce`` in real processes: continues after kill -9 and Ctrl-C, mends, gives the same on Ray."""
 
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -130,6 +132,61 @@ def test_a_damaged_run_is_named_set_aside_and_redone(tmp_path, cache, reference)
     assert_same(store, reference, 10)
 
 
+def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_finished(tmp_path, cache, reference):
+    """Files may not grow beyond so many bytes: first the plan does not fit, then the rows of a run."""
+
+    def limited(most):
+        return subprocess.run(
+            command([*STUDY, "--seeds", "1", "--out", tmp_path]),
+            env=cache,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+        )
+
+    done = limited(100)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "File too large" in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == [".lock"]
+    done = limited(20_000)
+    assert done.returncode == 1
+    assert "failed: none seed 0: OSError: [Errno 27] File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.part"))
+    assert pbim(cache, *STUDY, "--seeds", "1", "--out", tmp_path).returncode == 0
+    assert_same(Store(tmp_path), reference, 1)
+
+
+def test_the_second_of_two_drivers_is_sent_away(tmp_path, cache, reference):
+    driver = started(cache, tmp_path, "--seeds", "2")
+    second = pbim(cache, *STUDY, "--seeds", "2", "--out", tmp_path)
+    assert second.returncode == 2
+    assert second.stderr == (
+        f"pbim: out {str(tmp_path)!r} is in use by another pbim: wait for it, or pass another --out\n"
+    )
+    said = driver.communicate(timeout=300)[1]
+    assert driver.returncode == 0, said
+    assert_same(Store(tmp_path), reference, 2)
+
+
+def test_a_damaged_checkpoint_is_named_set_aside_and_its_run_redone(tmp_path, cache, reference):
+    driver = started(cache, tmp_path, "--seeds", "1")
+    driver.kill()
+    driver.communicate()
+    wait_for(lambda: not workers_of(tmp_path))
+    (path,) = tmp_path.glob(f"runs/*/{CHECKPOINT}")
+    content = bytearray(path.read_bytes())
+    content[40] ^= 1
+    path.write_bytes(content)
+    done = pbim(cache, *STUDY, "--seeds", "1", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "set aside: " in done.stderr
+    assert str(path) in done.stderr
+    assert_same(Store(tmp_path), reference, 1)
+
+
 def test_a_failing_run_is_reported_and_tried_again(tmp_path, cache):
     broken = {**cache, "JAX_PLATFORMS": "nowhere"}
     done = pbim(broken, *STUDY, "--seeds", "1", "--out", tmp_path)
@@ -142,9 +199,11 @@ def test_a_failing_run_is_reported_and_tried_again(tmp_path, cache):
     assert pbim(cache, *STUDY, "--seeds", "1", "--out", tmp_path).returncode == 0
 
 
-def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference):
+@pytest.fixture
+def cluster(cache):
+    """Two Ray nodes on this machine: the process, and the address."""
     pytest.importorskip("ray")
-    cluster = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, ROOT / "ray_cluster.py"],
         env=cache,
         stdin=subprocess.PIPE,
@@ -153,21 +212,100 @@ def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference):
         text=True,
         start_new_session=True,
     )
+    address = next(line.strip() for line in process.stdout if line[0].isdigit())
+    yield process, address
+    process.communicate(timeout=60)
+
+
+def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference, cluster):
+    process, address = cluster
+    driver = started(cache, tmp_path, "--seeds", "10", "--engine", "ray", "--address", address)
+    on_second = tmp_path / "runs" / reference.runs()[5].key / CHECKPOINT  # Ray fills the driver's node first
+    wait_for(on_second.exists, driver)
+    process.stdin.write("kill\n")
+    process.stdin.flush()
+    said = driver.communicate(timeout=300)[1]
+    assert driver.returncode == 0, said
+    assert "no answer: none seeds" in said
+    assert said.count("none seed 7:") == 1
+    assert_same(Store(tmp_path), reference, 10)
+
+
+@pytest.mark.learning
+def test_ray_gives_the_same_though_a_worker_and_the_driver_die(tmp_path, cache, reference, cluster):
+    _, address = cluster
+    arguments = ("--seeds", "5", "--engine", "ray", "--address", address)
+    driver = started(cache, tmp_path, *arguments)
+    (worker,) = children(cluster[0].pid, b"ray::work")
+    os.kill(worker, signal.SIGKILL)
+    wait_for(lambda: set(children(cluster[0].pid, b"ray::work")) - {worker}, driver)  # its job began again
+    driver.kill()
+    driver.communicate()
+    wait_for(lambda: not children(cluster[0].pid, b"ray::work"))
+    assert "done" not in {run.state for run in Store(tmp_path).runs()}
+    again = pbim(cache, *STUDY, "--out", tmp_path, *arguments)
+    assert again.returncode == 0, again.stderr
+    assert_same(Store(tmp_path), reference, 5)
+
+
+def children(session, title):
+    """Return the processes of a session whose title starts so."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if (path / "cmdline").read_bytes().startswith(title) and os.getsid(int(path.name)) == session:
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def refused_by_ray(address, capsys, tmp_path):
+    """Return what is said of an address, and after how many seconds."""
+    start = time.monotonic()
+    code = main(["reproduce", "cliff", "--engine", "ray", "--address", address, "--out", str(tmp_path / "out")])
+    said = capsys.readouterr().err
+    assert code == 2
+    assert said.count("\n") == 1
+    assert said.startswith("pbim: address must be of a running Ray cluster")
+    assert not (tmp_path / "out").exists()
+    return said, time.monotonic() - start
+
+
+def test_a_dead_address_of_ray_is_one_sentence_at_once(tmp_path, capsys):
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        said, seconds = refused_by_ray(f"127.0.0.1:{port}", capsys, tmp_path)
+        assert "no answer in 12 s" in said
+        assert seconds < 20
+    said, seconds = refused_by_ray(f"127.0.0.1:{port}", capsys, tmp_path)  # nobody listens any more
+    assert "Connection refused" in said
+    assert seconds < 5
+
+
+def test_a_cluster_that_wants_a_token_is_not_called_absent(tmp_path, capsys, cache):
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = f"start --head --block --port {port} --num-cpus 1 --object-store-memory 80000000 --include-dashboard false"
+    head = subprocess.Popen(
+        [Path(sys.executable).parent / "ray", *words.split(), "--disable-usage-stats"],
+        env={**cache, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        address = next(line.strip() for line in cluster.stdout if line[0].isdigit())
-        arguments = ("--seeds", "10", "--engine", "ray", "--address", address)
-        driver = started(cache, tmp_path, *arguments)
-        on_second = tmp_path / "runs" / reference.runs()[5].key / CHECKPOINT  # Ray fills the driver's node first
-        wait_for(on_second.exists, driver)
-        cluster.stdin.write("kill\n")
-        cluster.stdin.flush()
-        said = driver.communicate(timeout=300)[1]
-        assert driver.returncode == 0, said
-        assert "no answer: none seeds" in said
-        assert said.count("none seed 7:") == 1
-        assert_same(Store(tmp_path), reference, 10)
+        assert any("--block" in line for line in head.stdout)
+        said, seconds = refused_by_ray(f"127.0.0.1:{port}", capsys, tmp_path)
+        assert "it wants a token" in said
+        assert "RAY_AUTH_TOKEN" in said
+        assert seconds < 20
     finally:
-        cluster.communicate(timeout=60)
+        os.killpg(head.pid, signal.SIGKILL)
+        head.communicate()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -117,7 +117,7 @@ def test_smoke_size_is_another_configuration():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"seeds": 0}, "seeds must be from 1 to 10,000"),
         ({"only": ("pbin",)}, "did you mean 'pbim'"),
         ({"frames": 5}, "frames is for the DoorKey studies"),
     ],
@@ -125,3 +125,9 @@ def test_smoke_size_is_another_configuration():
 def test_bad_sizes_are_named(changes, message):
     with pytest.raises(InputError, match=message):
         STUDIES["cliff"].sized(**changes)
+
+
+def test_a_grid_that_is_not_of_its_cells_is_refused():
+    study = STUDIES["cliff"]
+    with pytest.raises(InputError, match=r"grid of cliff must have the states .* received \(48, 4\) and \(200, 4\)"):
+        replace(study, cells=STUDIES["cliff-long"].cells, claims=())

@@ -140,3 +140,47 @@ def test_a_failed_write_leaves_the_last_good_one(path, monkeypatch):
     monkeypatch.undo()
     assert checkpoint.digest(checkpoint.load(path, STATE, config='{"lr": 1}')) == checkpoint.digest(STATE)
     assert [file.name for file in path.parent.iterdir()] == ["run.ckpt"]
+
+
+def rewritten(path, change):
+    """Change the header of a checkpoint, which keeps its arrays."""
+    content = path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    entries = json.loads(content[8 : 8 + size])
+    change(entries)
+    path.write_bytes(header(**entries) + content[8 + size :])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entries: entries["['a']"].update(dtype="BF16", shape=[12]),
+        lambda entries: entries["['a']"].update(dtype="F8_E4M3", shape=[24]),
+        lambda entries: entries["['a']"].update(dtype="F99"),
+        lambda entries: entries["['a']"].update(shape=[3, 2]),
+        lambda entries: entries["['a']"].pop("data_offsets"),
+        lambda entries: entries["__metadata__"].update(about="[" * 10_000),
+        lambda entries: entries["__metadata__"].update(about='{"frames": 13}'),
+        lambda entries: entries["__metadata__"].update(about="13"),
+        lambda entries: entries["__metadata__"].update(config='{"lr": 1}', sha256="0"),
+        lambda entries: entries.update({"['a']": entries["['rows']"], "['rows']": entries["['a']"]}),
+    ],
+)
+def test_a_changed_header_is_one_sentence(path, change):
+    rewritten(path, change)
+
+    def read():
+        checkpoint.about(path)
+        checkpoint.load(path, STATE, config='{"lr": 1}')
+
+    with pytest.raises(InputError) as caught:
+        read()
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_checkpoints_written_before_their_words_had_a_fingerprint_are_read(path):
+    rewritten(path, lambda entries: entries["__metadata__"].pop("metadata_sha256"))
+    got = checkpoint.load(path, STATE, config='{"lr": 1}')
+    assert checkpoint.digest(got) == checkpoint.digest(STATE)
+    assert checkpoint.about(path)["about"] == {"frames": 12}

@@ -1,5 +1,6 @@
 """``pbim reproduce``: a study, run or continued, and its report."""
 
+import math
 import shlex
 from dataclasses import dataclass, fields
 from functools import partial
@@ -10,6 +11,8 @@ import tyro
 
 from pbim.cli import components
 from pbim.errors import InputError
+
+ALL = ("all",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +28,7 @@ class Reproduce:
     """Its name: cliff, cliff-long, doorkey, ... or your own, package.module:STUDY."""
     seeds: int | None = None
     """Runs of every cell; the study's own number if left out."""
-    only: tuple[str, ...] = ()
+    only: tuple[str, ...] = ALL
     """Only these schemes or cells."""
     frames: int | None = None
     """Frames of every DoorKey run; the study's own number if left out."""
@@ -54,9 +57,12 @@ class Reproduce:
         if ":" in self.study:
             components.import_from_here()
         study = find(self.study)
-        study = study.sized(seeds=self.seeds, only=self.only, frames=self.frames, quick=self.quick)
+        only = None if self.only == ALL else self.only
+        study = study.sized(seeds=self.seeds, only=only, frames=self.frames, quick=self.quick)
         if self.jobs is not None and self.jobs < 1:
             raise InputError(f"jobs must be at least 1, received {self.jobs}: leave it out for one per core")
+        if not 0 <= self.checkpoint_every < math.inf:
+            raise InputError(f"checkpoint_every must be at least 0, received {self.checkpoint_every}: 5 is usual")
         if self.address is not None and self.engine != "ray":
             raise InputError("address is for --engine ray: add it, or leave the address out")
         sinks.check(tensorboard=self.tensorboard, wandb=self.wandb is not None)

@@ -69,15 +69,16 @@ def row(run: "Run") -> dict[str, Any]:
 
 def _print(title: str, rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     for name in ("cell", "seed", "state", "steps", "seconds", "key"):
         table.add_column(name, justify="right" if name in ("seed", "steps", "seconds") else "left", no_wrap=True)
     for found in rows:
         steps, seconds = found["steps"], found["seconds"]
         table.add_row(
-            found["cell"],
+            escape(found["cell"]),
             str(found["seed"]),
             found["state"],
             "" if steps is None else f"{steps:,}",

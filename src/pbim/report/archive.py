@@ -4,27 +4,45 @@
 - ``runs.parquet``: one row per finished or failed run: its figures and what made them (settings, commit, versions).
 - ``curves.parquet``: the curves of every finished run, means over bins of ``x``.
 - ``arrays.npz``: what the agents are at the end, by key.
+- ``SHA256SUMS``: the checksums of these files; what was published earlier has none.
 
 A folder of these files is read as the store that it was made from.
 """
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim._files import read_arrays, replacing, write_arrays
+from pbim._files import first_line, write_arrays
 from pbim.errors import InputError
 from pbim.report.curves import Axis
-from pbim.report.evidence import Evidence, RunEvidence, decided
-from pbim.results import Run, RunCertificate, Status, Store
+from pbim.report.evidence import Evidence, RunEvidence, check_plan, check_shown, decided
+from pbim.results import (
+    CHECKSUMS,
+    STUDY,
+    Corrupt,
+    Plan,
+    Run,
+    RunCertificate,
+    Status,
+    Store,
+    read_final,
+    read_table,
+    write_checksums,
+    write_table,
+)
 
 RUNS, CURVES, ARRAYS = "runs.parquet", "curves.parquet", "arrays.npz"
+FILES = (STUDY, CURVES, ARRAYS, RUNS)
+SMALL: dict[str, Any] = {"compression_level": 19, "statistics": False}
 ABOUT = ("steps", "seconds", "commit", "finished", "error")
 """What is kept of a run's status as it is; its command is the study's, and may name folders of another machine."""
 
@@ -35,10 +53,35 @@ def is_archive(path: str | Path) -> bool:
 
 
 def publish(evidence: Evidence, path: str | Path) -> list[Path]:
-    """Write evidence to the folder ``path``; returns the files."""
+    """Write evidence to the folder ``path``, all of it or nothing; returns the files.
+
+    Raises:
+        InputError: If the folder holds the results of a study, or another study's publication.
+
+    """
     folder = Path(path)
-    if not is_archive(folder) and (folder / "runs").exists():
-        raise InputError(f"publish must name a folder of its own, received the results {str(path)!r}: choose another")
+    _check_target(evidence, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".part-") as part:
+        _write_all(evidence, Path(part))
+        write_checksums(Path(part), FILES)
+        (folder / CHECKSUMS).unlink(missing_ok=True)
+        for name in (*FILES, CHECKSUMS):
+            os.replace(Path(part) / name, folder / name)
+    return [folder / name for name in FILES]
+
+
+def _check_target(evidence: Evidence, folder: Path) -> None:
+    if not is_archive(folder) and ((folder / "runs").exists() or (folder / STUDY).exists()):
+        raise InputError(f"publish must name a folder of its own, received the results {str(folder)!r}: choose another")
+    if is_archive(folder) and (there := Store(folder).plan().study) != evidence.study.study:
+        raise InputError(
+            f"publish must name a folder of its own, received {str(folder)!r}, which holds {there}, not "
+            f"{evidence.study.study}: choose another"
+        )
+
+
+def _write_all(evidence: Evidence, folder: Path) -> None:
     ended = {entry.run.key: entry for entry in evidence.runs if entry.run.state in ("done", "failed")}
     done = {key: entry for key, entry in ended.items() if entry.done}
     names = list(evidence.statistics)
@@ -49,11 +92,10 @@ def publish(evidence: Evidence, path: str | Path) -> list[Path]:
         metric = curve.metric
         curves[metric] = np.concatenate([entry.curves[metric] for entry in done.values()]).astype(np.float32)
     Store(folder).write_plan(evidence.study)
-    _write(folder / CURVES, curves)
+    write_table(folder / CURVES, curves, **SMALL)
     arrays = {f"{key}/{name}": array for key, entry in done.items() for name, array in entry.arrays.items()}
     write_arrays(folder / ARRAYS, arrays, compress=True)
-    _write(folder / RUNS, {name: [row[name] for row in rows] for name in rows[0]})
-    return [folder / name for name in ("study.json", RUNS, CURVES, ARRAYS)]
+    write_table(folder / RUNS, {name: [row[name] for row in rows] for name in rows[0]}, **SMALL)
 
 
 def _row(entry: RunEvidence, names: list[str]) -> dict[str, Any]:
@@ -70,32 +112,40 @@ def _row(entry: RunEvidence, names: list[str]) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, columns: dict[str, Any]) -> None:
-    import polars
-
-    with replacing(path) as file:
-        polars.DataFrame(columns).write_parquet(file, compression="zstd", compression_level=19, statistics=False)
-
-
 def read(path: str | Path) -> Evidence:
     """Return the evidence that :func:`publish` wrote; raises ``InputError`` where a file is missing or unreadable."""
-    import polars
-
     folder = Path(path)
-    study = Store(folder).plan()
     try:
-        runs, curves = polars.read_parquet(folder / RUNS), polars.read_parquet(folder / CURVES)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        why = str(error).partition("\n")[0]
-        raise InputError(f"path must hold published results, received {str(path)!r} ({why}): fetch it again") from None
+        study = Store(folder).plan()
+        check_plan(study, folder / STUDY)
+        runs, curves, final = read_table(folder / RUNS), read_table(folder / CURVES), read_final(folder / ARRAYS)
+    except Corrupt as error:
+        raise _unreadable(folder, f"{error.path.name}: {error.why}") from None
+    try:
+        axis, entries = _entries(folder, study, runs, curves, final)
+        return decided(study, entries, axis)
+    except KeyError as missing:
+        raise _unreadable(folder, f"it has no {missing}") from None
+    except (IndexError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise _unreadable(folder, first_line(error)) from error
+
+
+def _unreadable(folder: Path, why: str) -> InputError:
+    return InputError(f"path must hold published results, received {str(folder)!r} ({why}): fetch it again")
+
+
+def _entries(folder: Path, study: Plan, runs: Any, curves: Any, final: Any) -> tuple[Axis, list[RunEvidence]]:
+    """Return what tables and arrays say of every run of the plan."""
     arrays: dict[str, dict[str, NDArray[Any]]] = {}
-    for place, array in read_arrays(folder / ARRAYS).items():
+    for place, array in final.items():
         key, _, name = place.partition("/")
         arrays.setdefault(key, {})[name] = array
     lines = {
         str(key): {metric: part[metric].to_numpy().astype(np.float64) for metric in part.columns if metric != "key"}
         for (key,), part in curves.group_by("key", maintain_order=True)
     }
+    if not lines:
+        raise ValueError(f"{CURVES} has no rows")
     middles = next(iter(lines.values()))["x"]
     axis = Axis(metric=study.x.metric, last=float(middles[-1]), middles=middles)
     stored = {row["key"]: row for row in runs.iter_rows(named=True)}
@@ -108,17 +158,19 @@ def read(path: str | Path) -> Evidence:
                 entries.append(_evidence_of(stored[planned.key], run, *mine))
             else:
                 entries.append(RunEvidence(run=run))
-    return decided(study, entries, axis)
+    for entry in entries:
+        check_shown(entry, study, axis)
+    return axis, entries
 
 
 def _evidence_of(row: dict[str, Any], run: Run, curves: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> RunEvidence:
     about = {name: row[name] for name in ("state", *ABOUT)}
     known = {"key", "seed", "versions", "config", "certificate", *about}
     done = row["state"] == "done"
-    status = Status(**about, versions=json.loads(row["versions"]))
+    status = msgspec.convert({**about, "versions": json.loads(row["versions"])}, Status)
     return RunEvidence(
         run=replace(run, config=json.loads(row["config"]), status=status),
-        figures={name: value for name, value in row.items() if name not in known} if done else {},
+        figures={name: float(value) for name, value in row.items() if name not in known} if done else {},
         curves=curves,
         arrays=arrays,
         certificate=msgspec.json.decode(row["certificate"], type=RunCertificate | None),

@@ -9,11 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.errors import InputError
+from pbim._files import first_line
+from pbim.errors import InputError, choose
 from pbim.report import measures
 from pbim.report.claims import OUR_WORDS, Figures, Verdict, decide
 from pbim.report.curves import Axis, axis_of, binned
-from pbim.results import REPLAY, Group, Plan, PlannedCell, Run, RunCertificate, Store
+from pbim.results import (
+    METRICS,
+    REPLAY,
+    STUDY,
+    Corrupt,
+    Group,
+    Plan,
+    PlannedCell,
+    Run,
+    RunCertificate,
+    Store,
+)
 
 SEED = 20240506
 """Of the bootstrap and the permutation tests: the same store gives the same report, byte for byte."""
@@ -113,21 +125,20 @@ def gather(path: str | Path) -> Evidence:
         return archive.read(path)
     store = Store(path)
     study = store.plan()
+    check_plan(study, store.path / STUDY)
     runs = store.runs()
     for run in runs:
-        if run.state == "corrupt":
-            raise InputError(str(run.status.error))
+        if run.trouble is not None:
+            raise run.trouble
     done = [run for run in runs if run.state == "done"]
     if not done:
         raise InputError(
             f"folder must hold at least one finished run, received {str(path)!r} with 0 of {len(runs)}: "
             f"run {study.command} first"
         )
-    metrics = [curve.metric for curve in study.curves]
-    x = study.x.metric
-    axis = axis_of(x, done[0].metrics()[x].to_numpy(), curves=len(done) * max(1, len(metrics)))
+    axis = _axis_of(done[0], study, curves=len(done) * max(1, len(study.curves)))
     once = {run.key: run for run in runs}
-    read = {key: _evidence_of(run, study, axis, metrics) for key, run in once.items()}
+    read = {key: _evidence_of(run, study, axis) for key, run in once.items()}
     return decided(study, [replace(read[run.key], run=run) for run in runs], axis)
 
 
@@ -138,19 +149,85 @@ def decided(study: Plan, entry: list[RunEvidence], axis: Axis) -> Evidence:
     return Evidence(study=study, runs=entry, axis=axis, verdicts=verdicts)
 
 
-def _evidence_of(run: Run, study: Plan, axis: Axis, metrics: list[str]) -> RunEvidence:
+def check_plan(study: Plan, path: Path) -> None:
+    """Refuse a plan whose learner has no figures, or that maps what is not there.
+
+    Raises:
+        InputError: If the learner is not one of ours.
+        Corrupt: If the plan in ``path`` contradicts itself.
+
+    """
+    known = measures.MEASURES[choose("learner", study.learner, measures.MEASURES)]
+    names = {cell.name for cell in study.cells}
+    for heat in study.heat:
+        if not names.issuperset(heat.cells) or heat.statistic not in known:
+            raise Corrupt(path, f"it maps {heat.statistic} of cells that it has not")
+
+
+def check(run: Run, study: Plan) -> None:
+    """Read a finished run as a report does.
+
+    Raises:
+        Corrupt: If a report could not show it.
+
+    """
+    _evidence_of(run, study, _axis_of(run, study, curves=1))
+
+
+def _axis_of(run: Run, study: Plan, *, curves: int) -> Axis:
+    return axis_of(study.x.metric, _columns(run, study)[study.x.metric], curves=curves)
+
+
+def _evidence_of(run: Run, study: Plan, axis: Axis) -> RunEvidence:
     if run.state != "done":
         return RunEvidence(run=run)
-    frame, arrays = run.metrics(), run.arrays()
-    columns = {name: frame[name].to_numpy() for name in frame.columns}
+    columns, arrays = _columns(run, study), run.arrays()
     try:
         figures = measures.measured(study.learner, measures.Data(metrics=columns, arrays=arrays, grid=study.grid))
-        curves = {metric: binned(axis, columns, metric) for metric in metrics}
+        curves = {curve.metric: binned(axis, columns, curve.metric) for curve in study.curves}
+        entry = RunEvidence(run=run, figures=figures, curves=curves, arrays=arrays, certificate=run.certificate())
+        check_shown(entry, study, axis)
+    except Corrupt:
+        raise
     except KeyError as missing:
-        raise InputError(
-            f"the run in {str(run.folder)!r} must have {missing}, received a file without: run {study.command} again"
-        ) from None
-    return RunEvidence(run=run, figures=figures, curves=curves, arrays=arrays, certificate=run.certificate())
+        raise Corrupt(run.folder, f"it has no {missing}") from None
+    except (IndexError, TypeError, ValueError, ArithmeticError) as error:  # numbers that nobody could have computed
+        raise Corrupt(run.folder, first_line(error)) from error
+    return entry
+
+
+def _columns(run: Run, study: Plan) -> dict[str, NDArray[Any]]:
+    """Return a run's rows as columns of numbers, of which ``x`` increases."""
+    path, frame = run.folder / METRICS, run.metrics()
+    columns = {name: frame[name].to_numpy() for name in frame.columns}
+    for name, values in columns.items():
+        if values.dtype.kind not in "biuf":
+            raise Corrupt(path, f"{name} is not a column of numbers")
+    x = np.asarray(columns.get(study.x.metric, ()), np.float64)
+    if not len(x) or not np.isfinite(x).all() or not (np.diff(x) > 0).all():
+        raise Corrupt(path, f"it has no rows with increasing {study.x.metric}")
+    return columns
+
+
+def check_shown(entry: RunEvidence, study: Plan, axis: Axis) -> None:
+    """Refuse a run whose curves or arrays cannot be drawn.
+
+    Raises:
+        KeyError: If one is missing.
+        ValueError: If one has another shape than the study's axis or grid.
+
+    """
+    if not entry.done:
+        return
+    for curve in study.curves:
+        if entry.curves[curve.metric].shape != (axis.points,):
+            raise ValueError(f"the curve of {curve.metric} has not {axis.points} points")
+    if study.grid is not None:
+        arrays, size = entry.arrays, (study.grid.width * study.grid.height, len(study.grid.actions))
+        if arrays["q"].shape != size or arrays["visits"].shape != size:
+            raise ValueError(f"q and visits are not of shape {size}")
+        if arrays["path"].ndim != 1 or not np.isin(arrays["path"], np.arange(size[0])).all():
+            raise ValueError("path leads out of the grid")
 
 
 def _figures(cell: PlannedCell, runs: list[RunEvidence], learner: str) -> dict[str, Figures]:

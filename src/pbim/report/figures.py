@@ -29,6 +29,7 @@ STYLE = {
     "svg.hashsalt": "pbim",
     "svg.fonttype": "path",
     "font.size": 9,
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

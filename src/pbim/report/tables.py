@@ -173,8 +173,17 @@ def run_csv(evidence: Evidence) -> str:
             "" if run.status.seconds is None else run.status.seconds,
             run.key,
         ]
-        writer.writerow([*about, *figures, *checked])
+        writer.writerow([_inert(value) for value in (*about, *figures, *checked)])
     return text.getvalue()
+
+
+def _inert(value: Any) -> Any:
+    """Return a text so that no spreadsheet takes it for a formula.
+
+    >>> _inert("=1+1"), _inert("pbim"), _inert(-0.5)
+    ("'=1+1", 'pbim', -0.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def csv_link(evidence: Evidence) -> Html:

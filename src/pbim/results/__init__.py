@@ -5,6 +5,7 @@
   ``status.json``: state, seconds, versions, commit, command. ``metrics.parquet``: one row per episode (Q-learning) or
   per update (PPO). ``final.npz``: what the agent is at the end. ``certificate.json``: how many episodes were checked,
   and the worst residual. ``checkpoint.pbim`` is there only while it runs.
+- ``SHA256SUMS``: beside the plan and in every finished run, the checksums of the files there.
 - ``set-aside/``: what could not be read, by key.
 """
 
@@ -12,6 +13,7 @@ from pbim._extras import require
 
 require("pbim.results", "polars", "msgspec")
 
+from pbim.results.checksums import CHECKSUMS as CHECKSUMS, write_checksums as write_checksums  # noqa: E402
 from pbim.results.records import (  # noqa: E402 - the sentence about a missing extra comes first
     SCHEMA as SCHEMA,
     Claim as Claim,
@@ -37,8 +39,14 @@ from pbim.results.store import (  # noqa: E402
     FINAL as FINAL,
     METRICS as METRICS,
     REPLAY as REPLAY,
+    RUNS as RUNS,
+    SET_ASIDE as SET_ASIDE,
     STATUS as STATUS,
+    STUDY as STUDY,
     Run as Run,
     Store as Store,
     frame as frame,
+    read_final as read_final,
+    read_table as read_table,
+    write_table as write_table,
 )

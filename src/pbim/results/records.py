@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from pbim._files import replacing
+from pbim._files import first_line, replacing
 from pbim.errors import InputError
 
 SCHEMA = 2
@@ -25,13 +25,13 @@ ClaimKind = Literal["less", "greater", "equal", "estimate", "reaches", "never", 
 
 
 class Corrupt(InputError):  # noqa: N818 - what a file is
-    """A file of the store cannot be read; ``path`` says which."""
+    """A file of the store cannot be read; ``path`` says which and ``why`` what is wrong with it."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"{str(path)!r} cannot be read ({why}): run pbim reproduce again, which sets it aside and redoes its run"
         )
-        self.path = path
+        self.path, self.why = path, why
 
 
 _TEST = "Reproduced if Welch's test over seeds, Holm-corrected, has p < .05 and the mean is"
@@ -123,7 +123,7 @@ class PlannedCell:
     label: str
     scheme: str = ""
     group: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     exact: bool = True
     runs: tuple[PlannedRun, ...] = ()
 
@@ -276,23 +276,47 @@ class RunCertificate:
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:
     """Write a record or plain data as strict JSON, whole or not at all; NaN and infinity become null."""
-    plain = asdict(content) if is_dataclass(content) and not isinstance(content, type) else content
-    text = msgspec.json.format(msgspec.json.encode(plain, order="sorted"), indent=1)
     with replacing(Path(path)) as file:
-        file.write(text + b"\n")
+        file.write(json_bytes(content))
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return a record or plain data as :func:`write_json` writes it."""
+    plain = asdict(content) if is_dataclass(content) and not isinstance(content, type) else content
+    return msgspec.json.format(msgspec.json.encode(plain, order="sorted"), indent=1) + b"\n"
 
 
 def read_record(path: Path, kind: type[RecordT]) -> RecordT:
     """Return the record in a JSON file.
 
     Raises:
-        Corrupt: If it cannot be read, or is not one.
+        Corrupt: If it is missing or damaged, or not one.
+
+    """
+    return decode_record(path, content_of(path), kind)
+
+
+def decode_record(path: Path, content: bytes, kind: type[RecordT]) -> RecordT:
+    """Return the record in the bytes of a JSON file; raises :class:`Corrupt` if there is none."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(path, first_line(error)) from None
+
+
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file of the store.
+
+    Raises:
+        Corrupt: If they cannot be read. A file that may not be read is not damaged: that stays an ``OSError``.
 
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, RecursionError) as error:
-        raise Corrupt(path, (str(error).splitlines() or [type(error).__name__])[0]) from None
+        return path.read_bytes()
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise Corrupt(path, error.strerror or first_line(error)) from None
 
 
 def _plain(number: float | None) -> str:

@@ -1,5 +1,6 @@
 """Stored rows for those who watch elsewhere: TensorBoard and Weights & Biases. Parquet stays the truth."""
 
+import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -18,11 +19,15 @@ def to_tensorboard(store: Store) -> int:
     writer_of = _package("tensorboard.summary").Writer
     new = [run for run in _finished(store) if not (store.path / TENSORBOARD / _name(run)).exists()]
     for run in new:
-        writer = writer_of(str(store.path / TENSORBOARD / _name(run)))
+        target = store.path / TENSORBOARD / _name(run)
+        part = target.with_name(f".{target.name}.part")  # half a run would never be completed
+        shutil.rmtree(part, ignore_errors=True)
+        writer = writer_of(str(part))
         for step, row in points(run):
             for name, value in row.items():
                 writer.add_scalar(name, value, step=step)
         writer.close()
+        part.replace(target)
     return len(new)
 
 

@@ -1,6 +1,8 @@
 """The results of a study in a folder: one folder per run, named by its configuration; files are whole or not there."""
 
+import io
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,14 +12,28 @@ from typing import Any
 import polars
 from numpy.typing import NDArray
 
-from pbim._files import read_arrays, replacing, write_arrays
+from pbim._files import arrays_in, first_line, replacing, write_arrays
 from pbim.config import key_of
 from pbim.errors import InputError
-from pbim.results.records import SCHEMA, Corrupt, Plan, RunCertificate, State, Status, read_record, write_json
+from pbim.results.checksums import CHECKSUMS, checked_content, write_checksums
+from pbim.results.records import (
+    SCHEMA,
+    Corrupt,
+    Plan,
+    RunCertificate,
+    State,
+    Status,
+    content_of,
+    decode_record,
+    json_bytes,
+    read_record,
+    write_json,
+)
 
 STUDY, CONFIG, STATUS, METRICS, FINAL = "study.json", "config.json", "status.json", "metrics.parquet", "final.npz"
 CERTIFICATE, CHECKPOINT, REPLAY = "certificate.json", "checkpoint.pbim", "replay.gif"
 RUNS, SET_ASIDE = "runs", "set-aside"
+_KEY = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +46,8 @@ class Run:
     seed: int = 0
     config: dict[str, Any] = field(default_factory=dict)
     status: Status = field(default_factory=Status)
+    trouble: Corrupt | None = None
+    """What cannot be read of a corrupt run."""
 
     @property
     def state(self) -> State:
@@ -38,23 +56,16 @@ class Run:
 
     def metrics(self) -> polars.DataFrame:
         """Return its rows; the learner's ``metrics`` say what the columns mean."""
-        path = self.folder / METRICS
-        try:
-            return polars.read_parquet(path, glob=False, use_statistics=False)
-        except (OSError, polars.exceptions.PolarsError) as error:
-            raise Corrupt(path, _first_line(error)) from None
+        return read_table(self.folder / METRICS)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return what the agent is at the end: q, visits and the greedy path, or evaluations on held-out layouts."""
-        path = self.folder / FINAL
-        try:
-            return read_arrays(path)
-        except InputError as error:
-            raise Corrupt(path, _first_line(error)) from None
+        return read_final(self.folder / FINAL)
 
     def certificate(self) -> RunCertificate:
         """Return how many episodes were checked for cancellation, and the worst residual."""
-        return read_record(self.folder / CERTIFICATE, RunCertificate)
+        path = self.folder / CERTIFICATE
+        return decode_record(path, checked_content(path), RunCertificate)
 
     def check(self) -> None:
         """Read every file of a finished run; raises :class:`Corrupt` naming the first that cannot be read."""
@@ -85,6 +96,7 @@ class Store:
 
         Raises:
             InputError: If the folder holds no study, or one of another version of pbim.
+            Corrupt: If it cannot be read.
 
         """
         path = self.path / STUDY
@@ -92,14 +104,24 @@ class Store:
             raise InputError(
                 f"path must hold a study, received {str(self.path)!r}, which has no {STUDY}: pbim reproduce cliff"
             )
-        schema = read_record(path, dict[str, Any]).get("schema")
+        content = checked_content(path)
+        schema = decode_record(path, content, dict[str, Any]).get("schema")
         if schema != SCHEMA:
-            raise InputError(f"{str(path)!r} has schema {schema}, this pbim reads {SCHEMA}: use the pbim that wrote it")
-        return read_record(path, Plan)
+            raise InputError(
+                f"{str(path)!r} has schema {schema}, this pbim reads {SCHEMA}: use the pbim that wrote it, or another "
+                "folder"
+            )
+        plan = decode_record(path, content, Plan)
+        strange = [run.key for cell in plan.cells for run in cell.runs if not _KEY.fullmatch(run.key)]
+        if strange:  # a key names a folder: it must not lead out of the store
+            raise Corrupt(path, f"{strange[0]!r} is not the key of a run")
+        return plan
 
     def write_plan(self, plan: Plan) -> None:
-        """Write the study."""
+        """Write the study; its checksum goes first, so that it is never of another plan."""
+        (self.path / CHECKSUMS).unlink(missing_ok=True)
         write_json(self.path / STUDY, plan)
+        write_checksums(self.path, (STUDY,))
 
     def runs(self, where: Callable[[Run], bool] | None = None) -> list[Run]:
         """Return the runs of the study's plan, in its order; others in the folder are no part of it."""
@@ -110,36 +132,49 @@ class Store:
         """Return what is stored of one run; an unreadable or foreign config or status makes its state ``corrupt``."""
         folder = self.folder(key)
         run = Run(key=key, folder=folder, cell=cell, seed=seed)
-        if not (folder / STATUS).exists():
+        if not os.path.lexists(folder / STATUS) and not folder.is_file():
             return run
         try:
-            config = read_record(folder / CONFIG, dict[str, Any])
-            if key_of(config) != key:
+            status = read_record(folder / STATUS, Status)
+            if status.state == "waiting":  # nobody writes that
+                raise Corrupt(folder / STATUS, "it says nothing")
+            read = checked_content if status.state == "done" else content_of
+            read(folder / STATUS)
+            config = decode_record(folder / CONFIG, read(folder / CONFIG), dict[str, Any])
+            if not _is_of(config, key):
                 raise Corrupt(folder / CONFIG, "it is of another configuration")
-            return replace(run, config=config, status=read_record(folder / STATUS, Status))
+            return replace(run, config=config, status=status)
         except Corrupt as error:
-            return replace(run, status=Status(state="corrupt", error=str(error)))
+            return replace(run, status=Status(state="corrupt", error=str(error)), trouble=error)
 
-    def mend(self, run: Run) -> Corrupt | None:
-        """Set a run with an unreadable file aside, so that it is redone; returns what was wrong, None if nothing."""
+    def mend(self, run: Run, check: Callable[[Run], None] = Run.check) -> Corrupt | None:
+        """Set a run aside that cannot be read, so that it is redone; returns what was wrong, None if nothing.
+
+        Args:
+            run: Any run; only a finished one is read.
+            check: Raises :class:`Corrupt` for a finished run that cannot be used.
+
+        """
         try:
-            if run.state == "corrupt":
-                raise Corrupt(run.folder, str(run.status.error))
+            if run.trouble is not None:
+                raise run.trouble
             if run.state == "done":
-                run.check()
+                check(run)
+                if not (run.folder / CHECKSUMS).exists():  # of an older pbim: from now on damage is noticed
+                    write_checksums(run.folder, (CONFIG, STATUS, METRICS, FINAL, CERTIFICATE))
         except Corrupt as error:
-            self.set_aside(run.key)
+            self.set_aside(run.folder)
             return error
         return None
 
-    def set_aside(self, key: str) -> None:
-        """Move a run's folder away, beside earlier ones of the same key."""
+    def set_aside(self, path: Path) -> None:
+        """Move a file or a run's folder away, beside earlier ones of the same name."""
         home = self.path / SET_ASIDE
         home.mkdir(parents=True, exist_ok=True)
-        number = 1
-        while (home / f"{key}-{number}").exists():
+        name, number = "-".join(part for part in path.relative_to(self.path).parts if part != RUNS), 1
+        while os.path.lexists(home / f"{name}-{number}"):
             number += 1
-        shutil.move(self.folder(key), home / f"{key}-{number}")
+        shutil.move(path, home / f"{name}-{number}")
 
     def begin(self, config: Mapping[str, Any], status: Status) -> Path:
         """Write what is known before a run starts, and return its folder."""
@@ -159,10 +194,12 @@ class Store:
     ) -> None:
         """Write a finished run; its status comes last, so that done means that all of it is there."""
         folder = self.folder(key)
-        write_metrics(folder / METRICS, metrics)
+        write_table(folder / METRICS, metrics)
         write_arrays(folder / FINAL, arrays)
         write_json(folder / CERTIFICATE, certificate)
-        write_json(folder / STATUS, replace(status, state="done"))
+        done = replace(status, state="done")
+        write_checksums(folder, (CONFIG, METRICS, FINAL, CERTIFICATE), {STATUS: json_bytes(done)})
+        write_json(folder / STATUS, done)
 
 
 def frame(path: str | os.PathLike[str]) -> polars.DataFrame:
@@ -177,11 +214,44 @@ def frame(path: str | os.PathLike[str]) -> polars.DataFrame:
     return polars.concat(found, how="diagonal") if found else polars.DataFrame()
 
 
-def write_metrics(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
-    """Write rows as parquet."""
+def write_table(path: Path, columns: Mapping[str, Any], **options: Any) -> None:
+    """Write columns as parquet, with polars' options; no room is an ``OSError``, as for any other file."""
+    content = io.BytesIO()
+    polars.DataFrame(dict(columns)).write_parquet(content, compression="zstd", **options)
     with replacing(path) as file:
-        polars.DataFrame(dict(columns)).write_parquet(file, compression="zstd")
+        file.write(content.getbuffer())
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _is_of(config: Mapping[str, Any], key: str) -> bool:
+    try:
+        return isinstance(config.get("defaults", {}), Mapping) and key_of(config) == key
+    except (ValueError, RecursionError):  # numbers too long and lists too deep to write again
+        return False
+
+
+def read_table(path: Path) -> polars.DataFrame:
+    """Return the rows of a parquet file, its checksum checked.
+
+    Raises:
+        Corrupt: If it is missing or damaged.
+
+    """
+    content = checked_content(path)
+    try:
+        return polars.read_parquet(io.BytesIO(content), use_statistics=False)
+    except (OSError, ValueError, MemoryError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
+        raise Corrupt(path, first_line(error)) from None
+
+
+def read_final(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file, its checksum checked.
+
+    Raises:
+        Corrupt: If it is missing or damaged.
+
+    """
+    content = checked_content(path)
+    try:
+        return arrays_in(content)
+    except ValueError as error:
+        raise Corrupt(path, first_line(error)) from None

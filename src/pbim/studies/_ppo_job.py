@@ -14,7 +14,7 @@ from pbim.config import canonical, key_of
 from pbim.envs import DoorKey, optimal_steps
 from pbim.errors import InputError
 from pbim.results import CHECKPOINT, REPLAY, RunCertificate, Store
-from pbim.studies.job import Clock, Config, Job, Progress, begin, status
+from pbim.studies.job import Clock, Config, Job, Progress, begin, resume, status
 from pbim.training import checkpoint
 from pbim.training.evaluate import HELD_OUT, evaluate
 
@@ -36,7 +36,7 @@ def train(job: Job, store: Store) -> Iterator[Progress]:
     (config,) = job.configs
     learner: PPO = job.learner
     key, path = key_of(config), store.folder(key_of(config)) / CHECKPOINT
-    carry, rows, before = _start(learner, config, path)
+    carry, rows, before, note = _start(learner, config, store)
     clock, done = Clock(job.save_every, before), int(carry.updates)
     while done < learner.updates:
         size = CHUNK if learner.updates - done >= CHUNK else 1
@@ -50,25 +50,22 @@ def train(job: Job, store: Store) -> Iterator[Progress]:
             checkpoint.save(path, {"carry": carry, "rows": rows}, config=canonical(config), about=about)
             files = (CHECKPOINT,)
         if done < learner.updates:
-            yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), files)
+            yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), files, note=note)
+            note = ""
     _finish(job, store, learner, carry, rows, clock)
-    yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), (), True)
+    yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), (), True, note)
 
 
-def _start(learner: PPO, config: Config, path: Path) -> tuple[Any, Rows, float]:
-    """Return the run where it was last saved, else at its start, its rows so far and the seconds spent on it."""
+def _start(learner: PPO, config: Config, store: Store) -> tuple[Any, Rows, float, str]:
+    """Return the run where it was last saved, else at its start, its rows, the seconds spent on it and a note."""
     key = jax.random.key(config["seed"])
     kinds = jax.eval_shape(lambda: ppo.update_chunk(learner, ppo.init(learner, key), 1))[1]
     rows = {name: np.zeros(learner.updates, kind.dtype) for name, kind in kinds._asdict().items()}
-    if path.exists():
-        like = {"carry": jax.eval_shape(lambda: ppo.init(learner, key)), "rows": rows}
-        try:
-            saved = checkpoint.load(path, like, config=canonical(config))
-            seconds = checkpoint.about(path)["about"]["seconds"]
-            return saved["carry"], {name: np.array(saved["rows"][name]) for name in rows}, seconds
-        except InputError:  # damaged: the run starts over, which gives the same rows
-            path.unlink()
-    return ppo.init(learner, key), rows, 0.0
+    found = resume(store, config, {"carry": jax.eval_shape(lambda: ppo.init(learner, key)), "rows": rows})
+    if isinstance(found, tuple):
+        saved, seconds = found
+        return saved["carry"], {name: np.array(saved["rows"][name]) for name in rows}, seconds, ""
+    return ppo.init(learner, key), rows, 0.0, found or ""
 
 
 def _figures(rows: Rows, done: int) -> dict[str, float]:

@@ -18,9 +18,8 @@ from pbim.agents import q_learning
 from pbim.agents.q_learning import QLearning, SeedState
 from pbim.config import canonical, key_of
 from pbim.envs import CliffWalk
-from pbim.errors import InputError
 from pbim.results import CHECKPOINT, RunCertificate, Store
-from pbim.studies.job import Clock, Config, Job, Progress, begin, status
+from pbim.studies.job import Clock, Config, Job, Progress, begin, resume, status
 from pbim.training import checkpoint
 from pbim.verification import Certificate
 
@@ -50,7 +49,7 @@ def train(job: Job, store: Store) -> Iterator[Progress]:
             elif save:
                 lanes.save(config, _lane(runs, lane), clock.seconds)
                 files = (CHECKPOINT,)
-            yield _progress(learner, config, runs, lane, files)
+            yield _progress(learner, config, runs, lane, files)._replace(note=lanes.notes.pop(lane, ""))
 
 
 @jax.jit
@@ -73,6 +72,7 @@ class _Lanes:
     def __init__(self, job: Job, store: Store) -> None:
         self.store, self.width = store, int(job.learner.lanes)
         self.configs = {config["seed"] % self.width: config for config in job.configs}
+        self.notes: dict[int, str] = {}
 
     def path(self, config: Config) -> Path:
         return self.store.folder(key_of(config)) / CHECKPOINT
@@ -85,13 +85,11 @@ class _Lanes:
         wanted = jnp.asarray([lane in self.configs for lane in range(self.width)])
         runs = runs._replace(episode=jnp.where(wanted, runs.episode, learner.episodes))
         for lane, config in self.configs.items():
-            if self.path(config).exists():
-                try:
-                    saved = checkpoint.load(self.path(config), _lane(runs, lane), config=canonical(config))
-                    runs = _replaced(runs, lane, saved)
-                    seconds = max(seconds, checkpoint.about(self.path(config))["about"]["seconds"])
-                except InputError:  # damaged: the run starts over, which gives the same rows
-                    self.path(config).unlink()
+            found = resume(self.store, config, _lane(runs, lane))
+            if isinstance(found, str):
+                self.notes[lane] = found
+            elif found is not None:
+                runs, seconds = _replaced(runs, lane, found[0]), max(seconds, found[1])
         return runs, seconds
 
     def save(self, config: Config, run: SeedState, seconds: float) -> None:

@@ -61,6 +61,8 @@ class Display:
             self.cell_of |= dict.fromkeys(event.job.keys, event.job.cell)
         elif event.progress is not None:
             self.latest[event.progress.key] = event.progress
+            if event.progress.note:
+                self.say(event.progress.note)
             if event.progress.finished and self.live is None:
                 seed = next(c["seed"] for c, key in _pairs(event.job) if key == event.progress.key)
                 self._line(f"{event.job.cell} seed {seed}: {_figures([event.progress])}")
@@ -95,21 +97,25 @@ class Display:
     def __rich__(self) -> Any:
         """Return the live picture: the study's bar, one bar per run at work, one row per cell."""
         from rich.console import Group
+        from rich.markup import escape
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
         bars = Table.grid(padding=(0, 1))
         share = self.finished / max(1, self.total)
         title = f"{self.study.name}{' (smoke size)' if self.study.quick else ''}"
-        bars.add_row(title, ProgressBar(total=1.0, completed=share, width=40), f"{self.finished}/{self.total} runs")
+        bars.add_row(
+            escape(title), ProgressBar(total=1.0, completed=share, width=40), f"{self.finished}/{self.total} runs"
+        )
         for job in self.running.values():
             for config, key in _pairs(job):
                 if (found := self.latest.get(key)) is not None and not found.finished:
                     bar = ProgressBar(total=found.total, completed=found.done, width=40)
-                    bars.add_row(f"  {job.cell} seed {config['seed']}", bar, f"{found.done / found.total:.0%}")
+                    bars.add_row(escape(f"  {job.cell} seed {config['seed']}"), bar, f"{found.done / found.total:.0%}")
         return Group(bars, self._summary(), self.left())
 
     def _summary(self) -> Any:
+        from rich.markup import escape
         from rich.table import Table
 
         table = Table("cell", "runs", "return", "length", box=None, header_style="bold")
@@ -119,12 +125,13 @@ class Display:
         for cell, found in list(cells.items())[-MOST_ROWS:]:
             done = sum(progress.finished for progress in found)
             table.add_row(
-                cell, f"{done}/{len(found)}", f"{_mean(found, 'return'):.2f}", f"{_mean(found, 'length'):.1f}"
+                escape(cell), f"{done}/{len(found)}", f"{_mean(found, 'return'):.2f}", f"{_mean(found, 'length'):.1f}"
             )
         return table
 
     def verdicts(self, rows: Sequence[Any]) -> None:
         """Print one line per claim: its verdict, ours and the paper's figure; then how many there are of each."""
+        from rich.markup import escape
         from rich.table import Table
 
         if not rows:
@@ -132,7 +139,8 @@ class Display:
         size = " (smoke size, they decide nothing)" if self.study.quick else ""
         table = Table("verdict", "claim", "paper", "ours", title=f"Claims{size}", title_justify="left")
         for row in rows:
-            table.add_row(row["word"], row["statement"], row["paper"] or "not in the paper", row["ours"])
+            said = (row["word"], row["statement"], row["paper"] or "not in the paper", row["ours"])
+            table.add_row(*map(escape, said))
         self.console.print(table)
         counts = Counter(row["word"] for row in rows)
         self.say(", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + size)

@@ -13,12 +13,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pbim.config import JSON, canonical, decode, key_of
-from pbim.results import Status, Store
+from pbim.errors import InputError
+from pbim.results import CHECKPOINT, Status, Store
 from pbim.results.records import State
 from pbim.studies.study import Study, large_repayments
+from pbim.training import checkpoint
+
+T = TypeVar("T")
 
 Config = Mapping[str, JSON]
 """A run's configuration, as ``pbim.config.run_document`` returns it."""
@@ -51,7 +55,7 @@ class Job:
     @property
     def learner(self) -> Any:
         """The learner of all its runs, the same object for all seeds, so that JAX compiles it once."""
-        return _learner(canonical(self.configs[0]["learner"]))
+        return learner_of(self.configs[0])
 
     @property
     def name(self) -> str:
@@ -61,7 +65,10 @@ class Job:
 
 
 class Progress(NamedTuple):
-    """How far a run is: ``done`` of ``total`` (episodes or updates), the figures of late, files written since."""
+    """How far a run is: ``done`` of ``total`` (episodes or updates), the figures of late, files written since.
+
+    ``note`` is what the user should know: that its checkpoint could not be read, for one.
+    """
 
     key: str
     done: int
@@ -70,6 +77,7 @@ class Progress(NamedTuple):
     figures: Mapping[str, float]
     files: tuple[str, ...] = ()
     finished: bool = False
+    note: str = ""
 
 
 class Event(NamedTuple):
@@ -79,6 +87,11 @@ class Event(NamedTuple):
     kind: Literal["started", "progress", "lost", "ended", "failed"]
     progress: Progress | None = None
     error: str | None = None
+
+
+def learner_of(config: Config) -> Any:
+    """Return the learner of a run."""
+    return _learner(canonical(config["learner"]))
 
 
 @lru_cache(maxsize=8)
@@ -131,6 +144,23 @@ def begin(job: Job, store: Store) -> None:
     for config in job.configs:
         for part in store.begin(config, status(job)).glob("*.part"):
             part.unlink()
+
+
+def resume(store: Store, config: Config, like: T) -> tuple[T, float] | str | None:
+    """Return where a run was last saved and the seconds spent on it, or None where it was not.
+
+    A checkpoint that cannot be read is set aside, and a sentence says so: the run starts over, with the same rows.
+    """
+    path = store.folder(key_of(config)) / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        state = checkpoint.load(path, like, config=canonical(config))
+        seconds = checkpoint.about(path)["about"].get("seconds")
+    except InputError as error:
+        store.set_aside(path)
+        return f"set aside: {error}; the run starts over"
+    return state, seconds if isinstance(seconds, float) else 0.0
 
 
 def status(

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -87,8 +88,9 @@ class _Process:
             start_new_session=True,  # Ctrl-C is the driver's to deal with
         )
         assert self.popen.stdin is not None
-        self.popen.stdin.write(encode(job))
-        self.popen.stdin.close()
+        with suppress(BrokenPipeError):  # it ended already: events() says how
+            self.popen.stdin.write(encode(job))
+            self.popen.stdin.close()
 
     def events(self) -> Iterator[Event]:
         """Yield what the process has written; at its end, how it ended."""

@@ -6,14 +6,19 @@ elsewhere from its last one; the driver alone writes into the store, and writes 
 
 import logging
 import os
+import socket
+import subprocess
+import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from pbim._files import replacing
+from pbim._extras import require
+from pbim._files import first_line, replacing
 from pbim.errors import InputError
 from pbim.results import CHECKPOINT, STATUS, Store
 from pbim.studies import job as jobs_module
@@ -25,25 +30,94 @@ from pbim.training.compiled import ONE_THREAD
 RETRIES = 5
 """How often a job is started again because its node died."""
 
+PATIENCE = 12.0
+"""Seconds in which a cluster has to answer; one that lives takes about two."""
+
+_ANSWER = "pbim: "
+_TRIAL = f"""
+import sys, logging, ray
+try:
+    ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.WARNING)
+except Exception as error:
+    sys.exit("{_ANSWER}" + ((str(error).splitlines() or [""])[0] or type(error).__name__))
+"""
+
 Files = dict[str, bytes]
 
 
 @contextmanager
 def connected(address: str | None) -> Iterator[None]:
-    """Connect to a running cluster, the one Ray finds if ``address`` is None."""
+    """Connect to a running cluster, the one Ray finds if ``address`` is None.
+
+    Raises:
+        InputError: If there is none, it wants a token, or it does not answer within ``PATIENCE`` seconds.
+
+    """
+    require("--engine ray", "ray")
     import ray
 
-    try:
-        ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.WARNING)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        why = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"address must be of a running Ray cluster, received {address!r} ({why}): start one with ray start --head"
-        ) from None
+    if (trouble := _trial(address)) is not None:
+        raise InputError(f"address must be of a running Ray cluster, received {address!r} ({trouble[0]}): {trouble[1]}")
+    ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.WARNING)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _trial(address: str | None) -> tuple[str, str] | None:
+    """Connect once in a process of its own; returns what went wrong and the way out, None if nothing.
+
+    ``ray.init`` asks a dead address for minutes, ignores SIGTERM meanwhile, and only prints that a token is missing.
+    """
+    start = "start one with ray start --head"
+    if (why := _unreachable(address)) is not None:
+        return why, start
+    with tempfile.TemporaryFile() as said:
+        trial = subprocess.Popen(
+            [sys.executable, "-c", _TRIAL, address or "auto"], stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            code = _ended(trial, said)
+        finally:
+            trial.kill()
+            trial.wait()
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    if code == 0:
+        return None
+    if _wants_token(text):
+        return "it wants a token", "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH"
+    why = text.rpartition(_ANSWER)[2].strip() if code is not None else f"no answer in {PATIENCE:g} s"
+    return why.partition("\n")[0] or f"it ended with code {code}", start
+
+
+def _unreachable(address: str | None) -> str | None:
+    """Return why nobody listens at an address of the form host:port, None if somebody does or it has another form."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        return None
+    try:
+        socket.create_connection((host, int(port)), timeout=3).close()
+    except OSError as error:
+        return error.strerror or first_line(error)
+    return None
+
+
+def _ended(trial: "subprocess.Popen[bytes]", said: IO[bytes]) -> int | None:
+    """Return the exit code of a process, None once it was told that its token is wrong or its time is over."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            return trial.wait(0.2)
+        except subprocess.TimeoutExpired:
+            if _wants_token(os.pread(said.fileno(), 1 << 20, 0).decode(errors="replace")):
+                break
+    return None
+
+
+def _wants_token(text: str) -> bool:
+    return "Unauthenticated" in text or "AuthenticationError" in text
 
 
 def run(jobs: Sequence[Job], root: Path, *, workers: int | None = None) -> Generator[Event | None, None, None]:

@@ -1,17 +1,30 @@
 """From a study's name to its report: plan, mend, train what is missing, build the report."""
 
 import subprocess
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from pbim._files import alone
 from pbim.config import key_of
 from pbim.errors import InputError
-from pbim.results import CONFIG, STATUS, Run, Store, write_json
+from pbim.results import (
+    CONFIG,
+    METRICS,
+    RUNS,
+    SET_ASIDE,
+    STATUS,
+    STUDY,
+    Corrupt,
+    Plan,
+    Run,
+    Store,
+    write_json,
+)
 from pbim.studies.display import Display
-from pbim.studies.job import Event, Job, jobs_of, status
+from pbim.studies.job import Event, Job, jobs_of, learner_of, status
 from pbim.studies.study import Study
 
 Engine = Callable[[Sequence[Job], Path], Generator[Event | None, None, None]]
@@ -23,13 +36,15 @@ def reproduce(
     """Run what the store in ``out`` lacks of a study; returns the exit code: 0 done, 1 runs failed, 130 stopped."""
     store = Store(out)
     commit = commit_of(Path(__file__))
-    with alone(out):
-        store.write_plan(study.plan(command=command, version=version("pbim"), commit=commit))
+    with usable(out), alone(out):
+        check_folder(study, store, display)
+        check_defaults(study, store)
+        plan = study.plan(command=command, version=version("pbim"), commit=commit)
+        store.write_plan(plan)
         runs = unique(store.runs())
         for run in runs:
-            if (trouble := store.mend(run)) is not None:
+            if (trouble := store.mend(run, partial(check_run, plan=plan))) is not None:
                 display.say(f"set aside: {trouble}")
-        check_defaults(study, store)
         missing = {run.key for run in unique(store.runs(lambda run: run.state != "done"))}
         jobs = jobs_of(study, missing, command=command, commit=commit, save_every=checkpoint_every)
         try:
@@ -40,10 +55,78 @@ def reproduce(
             return 130
         for name, error in failed.items():
             display.say(f"failed: {name}: {error}")
-        show_report(out, display)
+        damaged = show_report(out, display)
     if failed:
         display.say(f"{len(failed)} of {len(jobs)} jobs failed: the same command tries them again")
-    return 1 if failed else 0
+    return 1 if failed or damaged else 0
+
+
+@contextmanager
+def usable(out: Path) -> Iterator[None]:
+    """Say in one sentence that a folder has no room, may not be written to, or is a file."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"out must be a folder that can be written to, received {str(out)!r} ({error}): make room, change its "
+            "rights or pass another --out; the same command continues, and nothing that was finished is lost"
+        ) from error
+
+
+def check_folder(study: Study, store: Store, display: Display) -> None:
+    """Refuse a folder of something else, before anything in it is replaced; a plan that is damaged is set aside.
+
+    Raises:
+        InputError: If it holds another study, smoke size beside the full one, published results, or the plan of
+            another version of pbim.
+
+    """
+    from pbim.report import FOLDER
+    from pbim.report.archive import is_archive
+
+    where = f"out {str(store.path)!r}"
+    for name in (RUNS, SET_ASIDE, FOLDER):
+        if (store.path / name).exists() and not (store.path / name).is_dir():
+            raise InputError(f"{where} must have a folder {name!r}, received a file: move it, or pass another --out")
+    if is_archive(store.path):
+        raise InputError(f"{where} holds published results, which would be replaced: pass another --out")
+    if not (store.path / STUDY).exists():
+        return
+    try:
+        earlier = store.plan()
+    except Corrupt as trouble:
+        display.say(f"set aside: {trouble}")
+        store.set_aside(store.path / STUDY)
+        return
+    if (earlier.study, earlier.quick) != (study.name, study.quick):
+        there, here = (
+            f"{name}{' at smoke size' * quick}"
+            for name, quick in ((earlier.study, earlier.quick), (study.name, study.quick))
+        )
+        raise InputError(f"{where} holds {there}, not {here}: pass another --out")
+    planned = {key_of(config) for *_, config in study.runs()}
+    left = {run.key for cell in earlier.cells for run in cell.runs} - planned
+    if left:
+        display.say(f"{len(left)} runs of the last plan are not in this one: they stay in {RUNS}/, not in the report")
+
+
+def check_run(run: Run, plan: Plan) -> None:
+    """Refuse a finished run that a report could not show, or that has not as many rows as its learner makes.
+
+    Raises:
+        Corrupt: If it has to be redone.
+
+    """
+    from pbim.report import evidence, measures
+
+    if plan.learner in measures.MEASURES:
+        evidence.check(run, plan)
+    else:
+        run.check()
+    learner = learner_of(run.config)
+    rows = getattr(learner, "episodes", getattr(learner, "updates", None))
+    if rows not in (None, found := run.metrics().height):
+        raise Corrupt(run.folder / METRICS, f"it has {found} rows, not {rows}")
 
 
 def _train(store: Store, jobs: Sequence[Job], engine: Engine, display: Display) -> dict[str, str]:
@@ -84,8 +167,8 @@ def unique(runs: list[Run]) -> list[Run]:
     return list({run.key: run for run in runs}.values())
 
 
-def show_report(out: Path, display: Display) -> None:
-    """Build the report and say what it says and where it is."""
+def show_report(out: Path, display: Display) -> bool:
+    """Build the report and say what it says and where it is; returns whether stored results stood in the way."""
     from pbim import report
 
     try:
@@ -93,8 +176,9 @@ def show_report(out: Path, display: Display) -> None:
         display.verdicts(report.verdicts(out))
     except InputError as error:  # nothing finished yet, for one
         display.say(f"results: {out}\nno report: {error}")
-        return
+        return isinstance(error, Corrupt)
     display.say(f"results: {out}\nreport: {page}")
+    return False
 
 
 def commit_of(file: Path) -> str | None:

@@ -16,6 +16,9 @@ LATE = "claim added after runs had been seen"
 SEEDS = 3
 """Seeds of smoke size."""
 
+MOST_SEEDS, MOST_FRAMES = 10_000, 2_000_000_000
+"""What a plan can hold in a second, and a run can count in 32 bits."""
+
 SMOKE: dict[str, dict[str, int]] = {"q-learning": {"episodes": 60}, "ppo": {"total_frames": 8192}}
 """What smoke size changes, by kind of learner: enough to see every step of the way, too little to decide anything."""
 
@@ -130,6 +133,15 @@ class Study:
             raise InputError(f"cells and claims of {self.name} must have different names, received one twice: rename")
         if len(kinds) != 1:
             raise InputError(f"cells of {self.name} must have one kind of learner, received {kinds}: make two studies")
+        if self.grid is not None:
+            size = (self.grid.width * self.grid.height, len(self.grid.actions))
+            for cell in self.cells:
+                table = (getattr(cell.learner, "num_states", None), getattr(cell.learner.env, "num_actions", None))
+                if table != size:  # a report could not draw what it learns
+                    raise InputError(
+                        f"grid of {self.name} must have the states and actions of every cell, received {size} and "
+                        f"{table} in {cell.name}: make two studies, or leave the grid out"
+                    )
 
     @property
     def learner(self) -> str:
@@ -151,21 +163,27 @@ class Study:
         return self.seeds if cell.seeds is None else cell.seeds
 
     def sized(
-        self, *, seeds: int | None = None, only: tuple[str, ...] = (), frames: int | None = None, quick: bool = False
+        self,
+        *,
+        seeds: int | None = None,
+        only: tuple[str, ...] | None = None,
+        frames: int | None = None,
+        quick: bool = False,
     ) -> "Study":
         """Return this study with other seeds, fewer schemes or cells, other frames, or at smoke size.
 
         Raises:
-            InputError: If a number is too small, a name is unknown, or ``frames`` is given to a study of episodes.
+            InputError: If a number is too small or too large, no name is given or an unknown one, or ``frames`` is
+                given to a study of episodes.
 
         """
-        cells = self._chosen(only) if only else self.cells
+        cells = self.cells if only is None else self._chosen(only)
         if seeds is None and quick:
             seeds = min(SEEDS, self.seeds)
         if seeds is None:
             seeds = self.seeds
-        elif seeds < 1:
-            raise InputError(f"seeds must be at least 1, received {seeds}: leave it out for {self.seeds}")
+        elif not 1 <= seeds <= MOST_SEEDS:
+            raise InputError(f"seeds must be from 1 to {MOST_SEEDS:,}, received {seeds}: leave it out for {self.seeds}")
         else:
             cells = tuple(replace(cell, seeds=None) for cell in cells)
         if quick:
@@ -173,8 +191,10 @@ class Study:
         if frames is not None:
             if not hasattr(cells[0].learner, "total_frames"):
                 raise InputError(f"frames is for the DoorKey studies, {self.name} counts episodes: leave it out")
-            if frames < 1:
-                raise InputError(f"frames must be at least 1, received {frames}: leave it out for the full length")
+            if not 1 <= frames <= MOST_FRAMES:
+                raise InputError(
+                    f"frames must be from 1 to {MOST_FRAMES:,}, received {frames}: leave it out for the full length"
+                )
             cells = _with(cells, total_frames=frames)
         kept = {cell.name for cell in cells}
         rows = () if self.paper is None else tuple(row for row in self.paper.rows if row.cell in kept)
@@ -191,6 +211,8 @@ class Study:
 
     def _chosen(self, only: tuple[str, ...]) -> tuple[Cell, ...]:
         known = list(dict.fromkeys([cell.scheme for cell in self.cells] + [cell.name for cell in self.cells]))
+        if not only:
+            raise InputError(f"only must name a scheme or a cell, received none: choose of {', '.join(known)}")
         wanted = {choose("only", name, known) for name in only}
         return tuple(cell for cell in self.cells if {cell.scheme, cell.name} & wanted)
 

@@ -1,13 +1,13 @@
 """Checkpoints: one safetensors file with every array of a run; written whole or not at all, and never pickle.
 
-The file's metadata says what it is: format, version, configuration, a few words about the run and the fingerprint of
-its arrays. Random keys are stored as their bits, so a run continues bit for bit.
+The file's metadata says what it is: format, version, configuration, a few words about the run, the fingerprint of its
+arrays and one of all these words. Random keys are stored as their bits, so a run continues bit for bit.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from pbim._files import replacing
+from pbim._files import first_line, replacing
 from pbim.config import JSON, strict
 from pbim.errors import InputError
 
@@ -26,7 +26,10 @@ VERSION = 2
 """2: safetensors. 1 was a format of our own."""
 
 T = TypeVar("T")
-_FORMAT = "pbim-checkpoint"
+_FORMAT, _SEAL = "pbim-checkpoint", "metadata_sha256"
+_WORDS = {"format", "version", "config", "about", "sha256"}
+_DAMAGE = (SafetensorError, ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError)
+"""What safetensors raises, too, on a header that names types and sizes which there are not."""
 
 
 def save(path: str | os.PathLike[str], state: Any, *, config: str, about: dict[str, JSON] | None = None) -> None:
@@ -46,6 +49,7 @@ def save(path: str | os.PathLike[str], state: Any, *, config: str, about: dict[s
         "about": json.dumps(strict(about or {}), allow_nan=False),
         "sha256": digest(state),
     }
+    metadata[_SEAL] = _seal(metadata)
     content = to_bytes({name: _bits(leaf) for name, leaf in _leaves(state)}, metadata)
     with replacing(Path(path)) as file:
         file.write(content)
@@ -78,7 +82,7 @@ def load(path: str | os.PathLike[str], like: T, *, config: str) -> T:
         leaves = [_restore(_read(path, file, names, name, leaf), leaf) for name, leaf in wanted]
     state: T = jax.tree.unflatten(jax.tree.structure(like), leaves)
     if digest(state) != metadata["sha256"]:
-        raise InputError(f"the checkpoint {str(path)!r} is damaged (its checksum differs): use an earlier one")
+        raise InputError(_damaged(path, "its checksum differs"))
     return state
 
 
@@ -90,7 +94,8 @@ def about(path: str | os.PathLike[str]) -> dict[str, JSON]:
 
     """
     with _opened(Path(path)) as (_, metadata):
-        return {**metadata, "version": int(metadata["version"]), "about": json.loads(metadata["about"])}
+        known = {name: text for name, text in metadata.items() if name != _SEAL}
+        return {**known, "version": int(metadata["version"]), "about": _words(Path(path), metadata["about"])}
 
 
 def digest(state: Any) -> str:
@@ -112,18 +117,40 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
         file: Any = safe_open(path, framework="numpy")
     except OSError as error:
         raise InputError(f"path must name a checkpoint, received {str(path)!r}: {error.strerror or error}") from None
-    except SafetensorError as error:
+    except _DAMAGE as error:
         raise InputError(_unreadable(path, start, error)) from None
     with file:
         metadata: dict[str, str] = file.metadata() or {}
-        if metadata.get("format") != _FORMAT or not {"version", "config", "about", "sha256"} <= metadata.keys():
+        if metadata.get("format") != _FORMAT or not metadata.keys() >= _WORDS:
             raise InputError(f"{str(path)!r} is not a pbim checkpoint: use another file")
         if metadata["version"] != str(VERSION):
             raise InputError(_other_version(path, metadata["version"]))
+        whole = {*_WORDS, _SEAL} >= metadata.keys() and metadata.get(_SEAL, _seal(metadata)) == _seal(metadata)
+        if not whole:  # the first checkpoints of version 2 have no seal
+            raise InputError(_damaged(path, "what it says of itself was changed"))
         yield file, metadata
 
 
-def _unreadable(path: Path, start: bytes, error: SafetensorError) -> str:
+def _seal(metadata: Mapping[str, str]) -> str:
+    named = {name: text for name, text in metadata.items() if name != _SEAL}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
+def _words(path: Path, text: str) -> dict[str, JSON]:
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        words = None
+    if not isinstance(words, dict):
+        raise InputError(_damaged(path, "its words about the run are none"))
+    return words
+
+
+def _damaged(path: Path, why: str) -> str:
+    return f"the checkpoint {str(path)!r} is damaged ({why}): use an earlier one"
+
+
+def _unreadable(path: Path, start: bytes, error: BaseException) -> str:
     if _FORMAT.encode() in start and b'"version": 1,' in start:
         return _other_version(path, "1")
     if "IncompleteBuffer" in str(error) or "not fully covered" in str(error):
@@ -139,7 +166,10 @@ def _read(path: Path, file: Any, names: set[str], name: str, leaf: Any) -> NDArr
     wanted = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
     found = "nothing"
     if name in names:
-        array: NDArray[Any] = file.get_tensor(name)
+        try:
+            array: NDArray[Any] = file.get_tensor(name)
+        except _DAMAGE as error:
+            raise InputError(_damaged(path, f"{name}: {first_line(error)}")) from None
         if array.shape == wanted.shape and array.dtype == wanted.dtype:
             return array
         found = f"{array.dtype} {array.shape}"

@@ -243,7 +243,7 @@ def _frames_of(metrics: Path, line: str) -> int:
         return 0
     try:
         return int(json.loads(line)["frames"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise InputError(
             f"{str(metrics)!r} must hold one JSON object with frames per line, received {line[:60]!r}: remove that "
             "line to go on without it"
