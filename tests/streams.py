@@ -124,13 +124,19 @@ def reference(conversion: Any, stream: Stream) -> list[list[Fraction]]:
         start = 0
         for t in range(rows):
             past = [shaped[n][env] for n in range(start, t)]
-            owed = sum((gamma ** (n - len(past)) * value for n, value in enumerate(past)), Fraction(0))
+            owed = sum((_weight(conversion, gamma, n, len(past)) * value for n, value in enumerate(past)), Fraction(0))
             if stream.ended[t, env]:
                 shaped[t][env] = -owed
                 start = t + 1
             else:
                 shaped[t][env] = centred[t][env] - _payment(conversion, gamma, centred, env, start, t, owed)
     return shaped
+
+
+def _weight(conversion: sh.Ledger, gamma: Fraction, n: int, t: int) -> Fraction:
+    if isinstance(conversion, sh.InexactPBIM):
+        return gamma ** {"start": n, "end": t - n, "none": 0}[conversion.discount]
+    return gamma ** (n - t)
 
 
 def _payment(

@@ -195,9 +195,41 @@ def test_endless_doorkeys_have_no_shortest_way():
     assert int(carry.world.state.step.max()) > 9
 
 
+def test_an_environment_that_restarts_at_the_goal_only_goes_on_past_its_time_limit():
+    """As torch-ac's first port to Gymnasium: memory and targets stop at every truncation, layout and counts do not."""
+    config = PPO(
+        env=DoorKey(size=8, max_steps=5),  # too few steps to reach the goal
+        intrinsic=EpisodicCount(alpha=1.0, key="count_key"),
+        shaping=pbim.Raw(),
+        resets="terminations",
+        num_envs=2,
+        num_steps=8,
+        minibatch_size=8,
+        total_frames=48,
+    )
+    key = jax.random.key(3)
+    carry, metrics = ppo.update_chunk(config, ppo.init(config, key), 3)
+    assert carry.world.state.step.tolist() == [24, 24]
+    np.testing.assert_array_equal(carry.world.state.door, ppo.init(config, key).world.state.door)
+    np.testing.assert_array_equal(carry.world.bonus.sum(axis=1), [24, 24])
+    assert metrics.truncations.tolist() == [2 * 4, 2 * 8, 2 * 8]
+    np.testing.assert_allclose(metrics.length, [(5 + 3 * 1) / 4, 1, 1])
+    assert carry.world.mask.tolist() == [0, 0]
+    config = replace(config, resets="ends")
+    usual, _ = ppo.update_chunk(config, ppo.init(config, key), 3)
+    assert usual.world.state.step.tolist() == [4, 4]
+
+
 @pytest.mark.parametrize(
     ("learner", "fields", "message"),
     [
+        (
+            PPO,
+            {"resets": "terminations", "truncation": "bootstrap"},
+            "resets 'terminations' is for a learner that stops",
+        ),
+        (PPO, {"resets": "terminations", "env": HostEnv(id="CartPole-v1")}, "needs a compiled environment"),
+        (PPO, {"resets": "goals"}, "resets must be one of ends, terminations"),
         (PPO, {"truncation": "end"}, "truncation must be one of settle, bootstrap, continue, received 'end'"),
         (PPO, {"critics": "two"}, "critics must be one of joint, separate, received 'two'"),
         (PPO, {"settlement": "rolout"}, "did you mean 'rollout'"),

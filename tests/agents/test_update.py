@@ -64,13 +64,37 @@ def test_the_gap_is_counted_over_the_episodes_that_reached_the_goal():
     following = jnp.array([[9, 9], [9, 9], [1, 4], [9, 9], [7, 9]], jnp.float32)
     zero = jnp.zeros((5, 2))
     running = _episodes.start(2, jnp.array([2.0, 2.0]))
-    running, finished = _episodes.count(running, (zero, zero, zero), terminated, truncated, following)
+    running, finished = _episodes.count(running, (zero, zero, zero), terminated, truncated, following, gamma=0.9)
     assert float(finished.gap) == (3 - 2) + (2 - 1)
     assert float(finished.goal_length) == 3 + 2
     np.testing.assert_array_equal(running.optimal, [7, 4])
     np.testing.assert_array_equal(running.length, [0, 2])
-    _, unknown = _episodes.count(_episodes.start(2), (zero, zero, zero), terminated, truncated)
+    _, unknown = _episodes.count(_episodes.start(2), (zero, zero, zero), terminated, truncated, gamma=0.9)
     assert np.isnan(unknown.gap)
+
+
+def test_the_mean_residual_and_torch_acs_log_are_those_of_the_episodes_one_by_one():
+    """Rollouts cut through episodes; the log is torch-ac's list, kept here as a list: zeros first, time before lane."""
+    rng, gamma = np.random.default_rng(1), 0.75
+    running, log, open_episodes = _episodes.start(4), [0.0] * 4, [[] for _ in range(4)]
+    for share in (0.01, 0.05, 0.5, 0.0, 0.2):  # from fewer ends than environments to many
+        shaped, ended = rng.normal(size=(6, 4)).astype(np.float32), rng.random((6, 4)) < share
+        totals, lengths = [], []
+        for row, ends in zip(shaped, ended, strict=True):
+            for lane, episode in enumerate(open_episodes):
+                episode.append(row[lane])
+                if ends[lane]:
+                    totals.append(sum(gamma**t * value for t, value in enumerate(episode)))
+                    lengths.append(float(len(episode)))
+                    open_episodes[lane] = []
+        log += lengths
+        kept = log[-max(len(lengths), 4) :]
+        terms = jnp.zeros((6, 4)), jnp.zeros((6, 4)), jnp.asarray(shaped)
+        running, finished = _episodes.count(running, terms, jnp.asarray(ended), jnp.zeros((6, 4), bool), gamma=gamma)
+        np.testing.assert_allclose(finished.discounted, sum(totals), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(finished.logged_length, np.mean(kept), rtol=1e-6)
+        np.testing.assert_allclose(finished.logged_std, np.std(kept), rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(running.recent, log[-4:])
 
 
 def test_what_the_last_steps_took_back_and_how_wrong_the_critic_was_there():

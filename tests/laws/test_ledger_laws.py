@@ -77,6 +77,23 @@ def test_fractions_agree_with_the_definitions_exactly(data):
     assert all(residual == 0 for residual in pbim.residuals(shaped, stream.ended, gamma))
 
 
+@pytest.mark.parametrize("discount", ["start", "end", "none"])
+@given(data=st.data())
+@settings(max_examples=30)
+def test_inexact_readings_agree_with_their_sums_exactly_dummy_steps_or_not(discount, data):
+    """Dummy rows between the real ones change nothing, and what is left over is what the weights leave over."""
+    gamma, stream = data.draw(st.sampled_from([Fraction(9, 10), Fraction(1, 2)])), data.draw(s.streams())
+    conversion = sh.InexactPBIM(gamma=gamma, discount=discount, normalize=data.draw(st.booleans()))
+    bonus = np.array([[Fraction(float(value)) for value in row] for row in stream.bonus], dtype=object)
+    wanted = s.reference(conversion, stream)
+    valid = np.arange(2 * len(bonus))[:, None].repeat(bonus.shape[1], 1) % 2 == 0
+    state = conversion.init(bonus.shape[1], like=bonus)
+    _, shaped = conversion.rollout(state, bonus, stream.ended)
+    _, dummies = conversion.rollout(state, bonus.repeat(2, axis=0), stream.ended.repeat(2, axis=0), valid=valid)
+    assert shaped.tolist() == dummies[::2].tolist() == wanted
+    assert not dummies[1::2].any()
+
+
 @pytest.mark.parametrize("library", s.LIBRARIES)
 @given(data=st.data())
 @settings(max_examples=30)

@@ -45,6 +45,16 @@ def test_a_task_without_a_grid_has_returns_and_no_greedy_path():
     assert all(math.isnan(figures[name]) for name in figures if name.startswith("greedy") or name == "best_column")
 
 
+def test_the_spread_is_torch_acs_own_where_it_was_stored():
+    data = ppo_data([40.0, 60.0] * 600)
+    estimate = measured("ppo", data)["converged_std"]
+    stored = np.r_[np.full(200, 99.0), np.full(500, 12.0), np.full(500, 14.0)]
+    logged = Data(metrics={**data.metrics, "logged_std": stored}, arrays=data.arrays)
+    assert measured("ppo", logged)["converged_std"] == 13
+    missing = Data(metrics={**data.metrics, "logged_std": np.full(1200, np.nan)}, arrays=data.arrays)
+    assert measured("ppo", missing)["converged_std"] == estimate
+
+
 def test_the_late_return_starts_at_episode_3000():
     assert measured("q-learning", q_data([1.0] * 3000 + [7.0] * 5))["late_return"] == 7
     assert math.isnan(measured("q-learning", q_data([1.0] * 3000))["late_return"])

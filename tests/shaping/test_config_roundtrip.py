@@ -49,6 +49,7 @@ CONVERSIONS = st.one_of(
     ledgers(),
     mixtures(),
     st.builds(sh.Custom, gamma=GAMMAS, repay=st.just(s.every_other_step), recall=st.just(s.counter)),
+    st.builds(sh.InexactPBIM, gamma=GAMMAS, discount=st.sampled_from(["start", "end", "none"]), normalize=CENTRINGS),
     st.builds(sh.Raw, scale=st.one_of(st.floats(-5, 5), st.fractions(-5, 5))),
     st.just(sh.NoBonus()),
     st.builds(sh.PIES, decay_steps=st.integers(1, 10**6)),
@@ -84,7 +85,7 @@ def test_copies_and_pickles_are_the_same_conversion_after_use_too(conversion):
 def test_the_strategies_draw_every_conversion():
     family = {cls for cls in components("shaping") if issubclass(cls, sh.Shaping)}
     drawn = {"PBIM", "GRM", "Geometric", "Bounded", "Mixture", "Custom", "Raw", "NoBonus", "PIES", "PBRS"}
-    assert {cls.__name__ for cls in family} == drawn | {"LookAhead", "LookBack", "ExpressedAdvice"}
+    assert {cls.__name__ for cls in family} == drawn | {"LookAhead", "LookBack", "ExpressedAdvice", "InexactPBIM"}
     for cls in family:
         assert cls.kind
         assert cls.summary

@@ -29,12 +29,17 @@ NEVER = np.zeros(2, bool)
         (lambda: pbim.Geometric(gamma=0.9, rate=0), ["rate", "(0, 1]", "0", "PBIM"]),
         (lambda: pbim.Geometric(gamma=0.9, rate=1.1), ["rate", "(0, 1]", "1.1"]),
         (lambda: pbim.Geometric(gamma=0.9, rate=float("nan")), ["rate", "(0, 1]", "nan"]),
+        (lambda: sh.InexactPBIM(gamma=0.9, discount="begin"), ["discount", "start", "'begin'"]),
         (lambda: pbim.Bounded(gamma=0.9, limit=-1), ["limit", "at least 0", "-1"]),
         (lambda: pbim.Bounded(gamma=0.9, limit=float("nan")), ["limit", "at least 0", "nan"]),
         (lambda: pbim.Bounded(gamma=0.9, limit="1"), ["limit", "at least 0", "'1'"]),
         (lambda: pbim.Bounded(gamma=0.9, rate=1.5), ["rate", "[0, 1]", "1.5"]),
         (lambda: pbim.Mixture(members=()), ["members", "one or more", "()"]),
         (lambda: pbim.Mixture(members=(pbim.Raw(),)), ["members", "Raw", "PBIM"]),
+        (
+            lambda: pbim.Mixture(members=(sh.InexactPBIM(gamma=0.9, discount="end"),)),
+            ["members", "PBIM, GRM", "Inexact"],
+        ),
         (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.GRM(gamma=0.8))), ["gamma", "0.9", "0.8"]),
         (
             lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9), pbim.PBIM(gamma=0.9, normalize=False))),

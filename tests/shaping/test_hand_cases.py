@@ -61,6 +61,36 @@ def test_a_mixture_adds_its_members_by_weight():
     assert one_episode(mixture, 1, 3, 5) == [1, Fraction(3, 2), -7]
 
 
+@pytest.mark.parametrize(
+    ("discount", "last"),
+    [
+        ("start", -(1 * 1 + HALF * 3)),  # gamma^0 F_0 + gamma^1 F_1
+        ("end", -(HALF**2 * 1 + HALF * 3)),  # gamma^2 F_0 + gamma^1 F_1
+        ("none", -(1 + 3)),
+    ],
+)
+def test_an_inexact_last_step_subtracts_what_its_reading_says(discount, last):
+    """An episode of three steps and the two after it, exactly and in every library; the last raw bonus is dropped."""
+    conversion = sh.InexactPBIM(gamma=HALF, discount=discount, normalize=False)
+    assert one_episode(conversion, 1, 3, 5) == [1, 3, last]
+    assert one_episode(conversion, 7) == [0]
+    bonus, ended = np.array([[1], [3], [5], [3], [5]], np.float32), np.array([[0], [0], [1], [0], [1]], bool)
+    second = {"start": -3, "end": -1.5, "none": -3}[discount]  # the next episode starts at gamma^0 again
+    for library in s.LIBRARIES:
+        rounded = sh.InexactPBIM(gamma=0.5, discount=discount, normalize=False)
+        for cuts in ((), (1, 2, 4)):
+            shaped = s.convert(rounded, s.Stream(bonus, ended), cuts, library)
+            assert shaped[:, 0].tolist() == [1, 3, last, 3, second], library
+    residual = pbim.residuals(np.array([1, 3, float(last)]), np.array([False, False, True]), 0.5)
+    assert residual == 1 + 1.5 + float(last) / 4
+    assert residual > 0
+
+
+def test_an_inexact_last_step_is_centred_as_pbim_is():
+    """Means before each step: 0, 1, 2; so F' = 1, 3 - 1, and -(1 * 1 + 1/2 * 2)."""
+    assert one_episode(sh.InexactPBIM(gamma=HALF, discount="start"), 1, 3, 5) == [1, 2, -2]
+
+
 def test_gamma_one_pays_back_the_plain_sum():
     assert one_episode(pbim.PBIM(gamma=1, normalize=False), 1, 3, 5) == [1, 3, -4]
 

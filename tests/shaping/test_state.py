@@ -18,6 +18,7 @@ KINDS = [
     pbim.Bounded(gamma=0.9, limit=0.5),
     pbim.Mixture(members=(pbim.GRM(gamma=0.9, delay=3), pbim.Geometric(gamma=0.9, rate=0.1))),
     pbim.Custom(gamma=0.9, repay=s.every_other_step, recall=s.counter),
+    sh.InexactPBIM(gamma=0.9, discount="start"),
     pbim.Raw(),
     pbim.NoBonus(),
     pbim.PIES(decay_steps=20),

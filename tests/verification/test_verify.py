@@ -75,6 +75,16 @@ def test_exact_conversions_are_proven_on_the_same_problem(hall, shaping):
     assert "PRESERVED" in str(report)
 
 
+@pytest.mark.parametrize("discount", ["start", "end", "none"])
+def test_the_inexact_readings_of_the_last_step_are_refuted_on_the_same_problem(hall, discount):
+    shaping = pbim.shaping.InexactPBIM(gamma=GAMMA, discount=discount, normalize=False)
+    report = verify(hall, intrinsic=counting, shaping=shaping, horizon=8)
+    assert not report.preserved
+    assert report.exact
+    assert report.counterexample is not None
+    assert "NOT PRESERVED" in str(report)
+
+
 def test_potentials_must_be_settled():
     two = grid(["gS.G"], gamma=GAMMA, endings={"g": 1, "G": 1}, actions=("left", "right"))
     bonus = closeness(two, 2)

@@ -61,8 +61,8 @@ def check_windows(env: Interface, truncation: Truncation) -> None:
     """Refuse to go on past a time limit where there is none, or where the environment restarts there by itself."""
     if truncation == "continue" and not (env.max_steps and hasattr(env, "reset")):
         raise InputError(
-            f"truncation 'continue' needs a compiled environment with a time limit, received {env}: pass 'settle' or "
-            "'bootstrap' for one that Gymnasium restarts"
+            f"truncation 'continue' (as resets 'terminations') needs a compiled environment with a time limit, "
+            f"received {env}: pass 'settle' or 'bootstrap', and resets 'ends', for one that Gymnasium restarts"
         )
 
 

@@ -35,6 +35,8 @@ class PPO(Component):
             ledger. "bootstrap" adds the shaped value of the final observation and leaves the ledger open. "continue"
             takes every env.max_steps steps for a window of a task that goes on: an episode of the figures is cut
             there, and neither environment, memory, bonus, ledger nor target takes notice.
+        resets: Where environment and bonus start anew: at all "ends", or only at "terminations", as in torch-ac's first
+            port to Gymnasium: past the time limit every step is an episode of its own.
         settlement: Which ledgers are settled: those of every "episode"; with "termination" only those of episodes that
             terminate, while a truncated one's is forgotten although the learner stops there; with "rollout", inside
             each rollout, what it paid, centred by its own mean. The last two are readings of the paper that do not
@@ -79,6 +81,7 @@ class PPO(Component):
     gamma: float = 0.99
     intrinsic_gamma: float | None = None
     truncation: Truncation = "settle"
+    resets: Literal["ends", "terminations"] = "ends"
     settlement: Literal["episode", "termination", "rollout"] = "episode"
     bonus_learns: Literal["rollout", "step"] = "rollout"
 
@@ -134,8 +137,13 @@ class PPO(Component):
                 f"settlement {self.settlement!r} is for a learner that stops at a time limit, received truncation "
                 f"{self.truncation!r}: pass truncation='settle', or settlement='episode'"
             )
+        if self.resets == "terminations" and self.truncation != "settle":
+            raise InputError(
+                f"resets 'terminations' is for a learner that stops at a time limit, received truncation "
+                f"{self.truncation!r}: pass truncation='settle', or resets='ends'"
+            )
         check_discount(self.shaping, self.bonus_gamma)
-        check_windows(self.env, self.truncation)
+        check_windows(self.env, self.restart)
         if self.env.max_steps:
             self.shaping.check_horizon(self.env.max_steps)
 
@@ -144,6 +152,11 @@ class PPO(Component):
         """Whether the run promises that F' cancels over every whole episode."""
         whole = self.settlement == "episode" and self.correction is None
         return whole and is_exact(self.shaping, self.truncation)
+
+    @property
+    def restart(self) -> Truncation:
+        """What a time limit is to the environment and the bonus."""
+        return "continue" if self.resets == "terminations" else self.truncation
 
     @property
     def compiled_env(self) -> Environment[Any]:

@@ -15,7 +15,9 @@ class Metrics(NamedTuple):
     """One update's figures, (): means over the episodes that ended in it (NaN if none did) and over its minibatches.
 
     ``gap`` is the mean excess over the shortest possible length, over the episodes that terminated, in environments
-    that know it (NaN elsewhere). ``residual`` is the largest relative discounted sum of F' over the episodes that
+    that know it (NaN elsewhere). ``logged_length`` and ``logged_std`` are taken over the last max(ended, num_envs)
+    episodes, as torch-ac logs an update. ``discounted_shaping`` is the mean residual, what the bonus adds to the value
+    of an episode: 0 where F' cancels. ``residual`` is the largest relative discounted sum of F' over the episodes that
     were settled: 0 means that F' cancelled. ``settled_goal`` and ``settled_truncated`` are F' at the last step of the
     episodes that ended so: what the conversion takes back there. ``end_error`` is how far the critic was off at the
     last steps. With ``truncation="continue"`` an episode is a window: see :class:`PPO`.
@@ -35,11 +37,20 @@ class Metrics(NamedTuple):
     ]
     intrinsic_return: Annotated[Array, Metric(label="Intrinsic return", unit="reward", average="episodes")]
     shaping_return: Annotated[Array, Metric(label="Return of F'", unit="reward", average="episodes")]
+    discounted_shaping: Annotated[
+        Array, Metric(label="Discounted return of F'", unit="reward", average="episodes", curve=True)
+    ]
     goal_length: Annotated[
         Array,
         Metric(label="Length of the episodes that reach the goal", unit="steps", average="goals", curve=True),
     ]
     gap: Annotated[Array, Metric(label="Steps beyond the shortest way", unit="steps", better="lower", average="goals")]
+    logged_length: Annotated[
+        Array, Metric(label="Length in torch-ac's log", unit="steps", better="lower", average="mean")
+    ]
+    logged_std: Annotated[
+        Array, Metric(label="Spread of the length in torch-ac's log", unit="steps", better="lower", average="mean")
+    ]
     settled_goal: Annotated[
         Array, Metric(label="F' at the last step before the goal", unit="reward", average="goals", curve=True)
     ]

@@ -91,5 +91,6 @@ def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
         num_steps=config.num_steps,
         stepwise=config.pays_stepwise,
         truncation=config.truncation,
+        restart=config.restart,
     )
     return _update.finish(config, carry._replace(key=key), world, steps, learn_key)

@@ -72,11 +72,13 @@ def collect(
     num_steps: int,
     stepwise: bool,
     truncation: Truncation,
+    restart: Truncation,
 ) -> tuple[World, Steps]:
     """Act for ``num_steps`` steps; randomness is drawn for the whole rollout at once.
 
-    A ``stepwise`` bonus is paid and learns inside the loop; for any other the transitions are handed back. Where the
-    learner bootstraps at a ``truncation``, the prepared true successors are handed back too.
+    ``truncation`` says what a time limit is to the learner and its memory, ``restart`` what it is to the environment
+    and the bonus. A ``stepwise`` bonus is paid and learns inside the loop; for any other the transitions are handed
+    back. Where the learner bootstraps at a ``truncation``, the prepared true successors are handed back too.
     """
     num_envs = world.mask.shape[0]
     noise_key, env_key = jax.random.split(key)
@@ -87,11 +89,11 @@ def collect(
         memory, core = network.step(params, network.embed(params, rows), world.memory * world.mask)
         logits = network.logits(params, core)
         action = jnp.argmax(logits + row[0], axis=0)  # a draw from softmax(logits)
-        out = autoreset_batch(env, row[1], world.state, action, truncation)
+        out = autoreset_batch(env, row[1], world.state, action, restart)
         step = out.timestep
-        over = ends(truncation, step.terminated, step.truncated).over
+        over, fresh = (ends(kind, step.terminated, step.truncated).over for kind in (truncation, restart))
         transition = Transition(
-            world.obs, action, step.obs, step.terminated, step.truncated & over, _bonus.info(env, step.state)
+            world.obs, action, step.obs, step.terminated, step.truncated & fresh, _bonus.info(env, step.state)
         )
         state, paid = world.bonus, jnp.zeros(num_envs)
         if stepwise:
@@ -110,7 +112,7 @@ def collect(
             paid,
             network.prepare(step.obs) if truncation == "bootstrap" else None,
             None if stepwise or bonus is None else transition,
-            out.state if truncation != "continue" and hasattr(env, "optimal_length") else None,
+            out.state if restart != "continue" and hasattr(env, "optimal_length") else None,
         )
 
     return jax.lax.scan(body, world, (noise, jax.random.split(env_key, num_steps)))

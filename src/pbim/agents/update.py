@@ -33,7 +33,7 @@ class Carry(NamedTuple):
 
 def start(config: PPO, params_key: Array, world: World, key: Array) -> Carry:
     """Return a run that has done nothing yet."""
-    like, endless = jnp.zeros(0), config.truncation == "continue"  # a window may start anywhere
+    like, endless = jnp.zeros(0), config.restart == "continue"  # an episode may start anywhere
     return Carry(
         _learn.start(config, params_key),
         world,
@@ -72,8 +72,9 @@ def finish(config: PPO, carry: Carry, world: World, steps: Steps, key: Array) ->
     batch = _batch(config, steps, shaped, value, next_value, end.over)
     learner, losses = _learn.learn(config, carry.learner, batch, key)
     following = None if steps.following is None else _episodes.optimal_length(config.env, steps.following)
+    terms = steps.reward, bonus, shaped
     running, finished = _episodes.count(
-        carry.running, (steps.reward, bonus, shaped), steps.terminated, steps.truncated, following
+        carry.running, terms, steps.terminated, steps.truncated, following, gamma=config.bonus_gamma
     )
     updates = carry.updates + 1
     metrics = Metrics(
@@ -99,8 +100,11 @@ def _episode_figures(finished: _episodes.Finished) -> dict[str, Array]:
         "extrinsic_return": finished.extrinsic * share,
         "intrinsic_return": finished.intrinsic * share,
         "shaping_return": finished.shaping * share,
+        "discounted_shaping": finished.discounted * share,
         "goal_length": finished.goal_length / finished.terminated,
         "gap": finished.gap / finished.terminated,
+        "logged_length": finished.logged_length,
+        "logged_std": finished.logged_std,
     }
 
 

@@ -134,9 +134,13 @@ def _converged_length(data: Data) -> float:
 def _converged_std(data: Data) -> float:
     """Return the spread of single episodes in the last 1,000 data points.
 
-    The paper averages the spread among processes. We store each update's mean m_i of n_i episodes, whose variance is
-    sigma^2 / n_i, so sigma^2 = sum n_i (m_i - mean)^2 / (points - 1).
+    The paper averages the spread among processes, which torch-ac logs over its last max(finished, processes) episodes.
+    Rows older than that column have each update's mean m_i of n_i episodes, whose variance is sigma^2 / n_i, so that
+    sigma^2 = sum n_i (m_i - mean)^2 / (points - 1).
     """
+    logged = _mean(data.metrics.get("logged_std", np.zeros(0))[-LAST:])
+    if math.isfinite(logged):
+        return logged
     length, episodes = (data.metrics[name][-LAST:].astype(np.float64) for name in ("length", "episodes"))
     kept = np.isfinite(length) & (episodes > 0)
     if kept.sum() < 2:

@@ -16,6 +16,7 @@ from pbim.shaping._centring import (
 from pbim.shaping._custom import Custom as Custom
 from pbim.shaping._geometric import Geometric as Geometric
 from pbim.shaping._grm import GRM as GRM
+from pbim.shaping._inexact import InexactPBIM as InexactPBIM
 from pbim.shaping._ledger import Ledger as Ledger, LedgerState as LedgerState
 from pbim.shaping._mixture import Mixture as Mixture
 from pbim.shaping._pbim import PBIM as PBIM
@@ -55,6 +56,7 @@ __all__ = [
     "FixedMean",
     "Geometric",
     "Guarantee",
+    "InexactPBIM",
     "Ledger",
     "LedgerState",
     "Level",

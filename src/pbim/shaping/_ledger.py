@@ -33,6 +33,7 @@ Memory = tuple[Values, ...]
 """Arrays whose last axis is num_envs."""
 
 Repayment = Callable[[Memory, Values, Values], tuple[Memory, Values]]
+Debt = Callable[[Memory, Values, Values], Values]
 
 LARGE_REPAYMENT = 100.0
 CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
@@ -153,6 +154,14 @@ class Ledger(Shaping[LedgerState]):
         """
         return partial(self.payment, arithmetic.xp)
 
+    def _debt(self, arithmetic: Arithmetic) -> Debt | None:
+        """Return the function that says L_{t+1} before the last step, or None for (L_t + F'_t) / gamma, which cancels.
+
+        It takes the memory before this step, L_t and F'_t, the last two of shape (num_envs,).
+        """
+        del arithmetic
+        return None
+
 
 def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[Values, Memory, Values]]:
     """Return the ledger's equations, which stand here alone: one step of a conversion in any library.
@@ -160,8 +169,9 @@ def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[
     ``settle`` takes L_t, the repayment's memory, f_t (the entry) and two masks, where the episode ends and where the
     step is a dummy (None for nowhere); it returns L_{t+1}, the new memory and F'_t.
     """
-    repay, reset = conversion._repayment(arithmetic), conversion._reset_memory
+    repay, reset, owe = conversion._repayment(arithmetic), conversion._reset_memory, conversion._debt(arithmetic)
     subtract, put, rounds, gamma = arithmetic.subtract, arithmetic.put, arithmetic.rounds, arithmetic.gamma
+    clears = rounds or owe is not None
 
     def settle(
         ledger: Values, memory: Memory, entry: Values, ended: Values, skipped: Values | None
@@ -173,9 +183,12 @@ def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[
         shaped = put(shaped, ended, -ledger)  # F'_t
         if rounds:
             shaped = arithmetic.emit(shaped)
-        new_ledger = ledger + shaped
-        new_ledger /= gamma  # L_{t+1}
-        if rounds:
+        if owe is None:
+            new_ledger = ledger + shaped
+            new_ledger /= gamma  # L_{t+1}
+        else:
+            new_ledger = owe(memory, ledger, shaped)
+        if clears:
             new_ledger = arithmetic.clear(new_ledger, ended)
         if memory:
             new_memory = reset(arithmetic, new_memory, ledger, ended)

@@ -55,7 +55,8 @@ class Mixture(Shaping[MixtureState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         members = tuple(self.members)
-        if not members or any(not isinstance(each, Ledger) or each.calls_back for each in members):
+        fits = [isinstance(each, Ledger) and not each.calls_back and _is_exact(each) for each in members]
+        if not all(fits) or not fits:
             raise InputError(
                 f"members must be one or more of PBIM, GRM, Geometric and Bounded, received {self.members!r}: "
                 "write any other repayment as one pbim.Custom"
@@ -128,3 +129,7 @@ class Mixture(Shaping[MixtureState]):
     def _discard(self, state: MixtureState, where: Values) -> MixtureState:
         parts = zip(self.members, state.members, strict=True)
         return MixtureState(state.lanes, tuple(each._discard(old, where) for each, old in parts))
+
+
+def _is_exact(conversion: Ledger) -> bool:
+    return conversion.guarantee.level is Level.EXACT

@@ -20,6 +20,8 @@ _HOMES = {
     "cliff-sensitivity": "cliff_sensitivity:CLIFF_SENSITIVITY",
     "cliff-conversions": "cliff_conversions:CLIFF_CONVERSIONS",
     "doorkey": "doorkey:DOORKEY",
+    "doorkey-readings": "doorkey_readings:DOORKEY_READINGS",
+    "doorkey-baselines": "doorkey_baselines:DOORKEY_BASELINES",
     "doorkey-sensitivity": "doorkey_sensitivity:DOORKEY_SENSITIVITY",
     "doorkey-conversions": "doorkey_conversions:DOORKEY_CONVERSIONS",
     "doorkey-default": "doorkey_default:DOORKEY_DEFAULT",

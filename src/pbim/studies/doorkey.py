@@ -15,7 +15,8 @@ from pbim.results import Claim, Group, PaperRow, PaperTable
 from pbim.shaping import PBIM, NoBonus, Raw, Shaping
 from pbim.studies.study import LATE, Cell, Study, large_repayments
 
-BASE = PPO(env=DoorKey(size=8, reward="paper", max_steps=640), total_frames=10_000_000)
+ENV = DoorKey(size=8, reward="paper", max_steps=640)
+BASE = PPO(env=ENV, total_frames=10_000_000)
 """Every other number is PPO's default, which is torch-ac's."""
 
 SETTINGS: dict[str, tuple[float, float]] = {"005-99": (0.005, 0.99), "02-995": (0.02, 0.995), "025-995": (0.025, 0.995)}
@@ -117,6 +118,34 @@ def solves(
         cell=f"{scheme}-{group}",
         statistic="frames_to_solve",
     )
+
+
+def early_claims(study: str, made: Cell, scheme: str, setting: str, frames: int) -> list[Claim]:
+    """Return what Table 1 says of a ``scheme`` at a ``setting`` as claims about a cell that trains for fewer frames."""
+    time, mean, _ = TABLE[setting][scheme]
+    where = f"at (alpha, gamma) = {SETTINGS[setting]}"
+    solved = Claim(
+        id=f"{study}-{made.name}-solves",
+        statement=f"{made.label}, {'solves' if time else 'does not solve'} DoorKey within {frames:,} frames {where}",
+        source="Table 1, T",
+        paper=f"converges after {time:.3g} frames" if time else "does not converge",
+        kind="reaches" if time else "never",
+        cell=made.name,
+        statistic="frames_to_solve",
+    )
+    length = Claim(
+        id=f"{study}-{made.name}-length",
+        statement=f"{made.label}: mean episode length after {frames:,} frames {where}",
+        source="Table 1, mean",
+        paper=f"{mean:g}",
+        kind="estimate",
+        cell=made.name,
+        statistic="final_length",
+        value=mean,
+        margin=round(0.05 * mean, 3),
+        reason="5% of the paper's figure, which is of one run",
+    )
+    return [solved, length]
 
 
 def _table_claims(group: str, scheme: str) -> list[Claim]:
