@@ -60,6 +60,7 @@ class Cell:
         group: The group that it is shown in.
         params: What varies, for tables and heat maps.
         seeds: The number of its runs where that is not the study's.
+        first_seed: The least seed of its runs.
 
     """
 
@@ -70,6 +71,7 @@ class Cell:
     group: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     seeds: int | None = None
+    first_seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.learner.shaping.label)
@@ -78,6 +80,10 @@ class Cell:
     def document(self, seed: int) -> dict[str, JSON]:
         """Return the whole configuration of a run: what its key is the hash of."""
         return run_document(self.learner, seed)
+
+    def seeds_from_first(self, seeds: int) -> range:
+        """Return so many seeds."""
+        return range(self.first_seed, self.first_seed + seeds)
 
     def planned(self, seeds: int) -> PlannedCell:
         """Return the cell as a plan holds it."""
@@ -88,7 +94,7 @@ class Cell:
             group=self.group,
             params=dict(self.params),
             exact=self.learner.exact,
-            runs=tuple(PlannedRun(seed=seed, key=key_of(self.document(seed))) for seed in range(seeds)),
+            runs=tuple(PlannedRun(seed=seed, key=key_of(self.document(seed))) for seed in self.seeds_from_first(seeds)),
         )
 
 
@@ -143,7 +149,7 @@ class Study:
     def runs(self) -> Iterator[tuple[Cell, int, dict[str, JSON]]]:
         """Yield every run as (cell, seed, configuration); equal configurations of several cells are the same run."""
         for cell in self.cells:
-            for seed in range(self.seeds_of(cell)):
+            for seed in cell.seeds_from_first(self.seeds_of(cell)):
                 yield cell, seed, cell.document(seed)
 
     def seeds_of(self, cell: Cell) -> int:
