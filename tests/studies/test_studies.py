@@ -98,6 +98,11 @@ def test_a_part_of_a_study_keeps_what_it_can_decide():
     assert [row.cell for row in one.paper.rows] == ["pbim-005-99"]
 
 
+def test_a_part_of_a_study_may_be_a_group():
+    cells = STUDIES["doorkey"].sized(only=("005-99", "pbim-025-995")).cells
+    assert [cell.name for cell in cells] == [cell.name for cell in STUDIES["doorkey"].cells[:4]] + ["pbim-025-995"]
+
+
 def test_a_cell_may_have_seeds_of_its_own_which_a_size_overrides():
     study = STUDIES["doorkey-conversions"]
     seeds = {cell.name: study.seeds_of(cell) for cell in study.cells}

@@ -159,7 +159,7 @@ class Study:
     def sized(
         self, *, seeds: int | None = None, only: tuple[str, ...] = (), frames: int | None = None, quick: bool = False
     ) -> "Study":
-        """Return this study with other seeds, fewer schemes or cells, other frames, or at smoke size.
+        """Return this study with other seeds, fewer schemes, groups or cells, other frames, or at smoke size.
 
         Raises:
             InputError: If a number is too small, a name is unknown, or ``frames`` is given to a study of episodes.
@@ -196,9 +196,11 @@ class Study:
         )
 
     def _chosen(self, only: tuple[str, ...]) -> tuple[Cell, ...]:
-        known = list(dict.fromkeys([cell.scheme for cell in self.cells] + [cell.name for cell in self.cells]))
+        names = [{cell.scheme, cell.group, cell.name} - {""} for cell in self.cells]
+        known = [cell.scheme for cell in self.cells] + [group.name for group in self.groups if group.name]
+        known = list(dict.fromkeys(known + [cell.name for cell in self.cells]))
         wanted = {choose("only", name, known) for name in only}
-        return tuple(cell for cell in self.cells if {cell.scheme, cell.name} & wanted)
+        return tuple(cell for cell, mine in zip(self.cells, names, strict=True) if mine & wanted)
 
     def plan(self, *, command: str, version: str, commit: str | None) -> Plan:
         """Return the study as ``study.json`` holds it."""
