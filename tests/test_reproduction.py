@@ -37,7 +37,7 @@ def test_tables_and_numbers_equal_the_rows(pages):
 
 
 def test_a_changed_row_changes_the_page(pages, tmp_path, monkeypatch):
-    study, cell = "cliff", "none"
+    study, cell = "cliff-orthogonal", "none"
     shutil.copytree(pages.RESULTS / study, tmp_path / study)
     rows = polars.read_parquet(tmp_path / study / "runs.parquet")
     shifted = rows.with_columns(polars.col("final_return") + 1)
@@ -95,11 +95,11 @@ def test_hours_in_which_nothing_ran_and_runs_side_by_side_count_once(pages):
 
 
 def test_a_table_of_some_cells_has_these(pages):
-    some, every = (pages.cells("cliff", names, "final_return").splitlines() for names in ("none,pbim", "-"))
+    some, every = (pages.cells("cliff-orthogonal", names, "final_return").splitlines() for names in ("none,pbim", "-"))
     assert [row.split("|")[1].strip() for row in some[2:]] == ["No IM", "PBIM"]
     assert set(some) < set(every)
     with pytest.raises(SystemExit, match="no cell pbmi"):
-        pages.cells("cliff", "none,pbmi", "final_return")
+        pages.cells("cliff-orthogonal", "none,pbmi", "final_return")
 
 
 def test_an_unknown_wish_is_named(pages):

@@ -13,9 +13,61 @@ from pbim.agents import q_learning
 from pbim.agents.q_learning import CHUNK, QLearning, draw, train
 from pbim.envs import CliffWalk, DoorKey, RiverSwim
 from pbim.errors import InputError
-from pbim.intrinsic import ICM, RND, EpisodicCount, one_hot
+from pbim.intrinsic import ICM, RND, EpisodicCount, Transition, one_hot
 
 ENV = CliffWalk(width=5, height=3, max_steps=12)
+
+
+def test_a_bonus_may_learn_every_step_every_episode_or_never():
+    """A frozen predictor stays as it was at first; one that is trained by episode took one step for each."""
+    steps, whole, never = (
+        QLearning(
+            env=ENV,
+            episodes=3,
+            intrinsic=RND(encode=one_hot(15), hidden=(8,), features=4, normalize=False, learning_rate=0.01),
+            shaping=pbim.Raw(),
+            bonus_learns=learns,
+        )
+        for learns in ("step", "episode", "never")
+    )
+    keys = jax.random.split(jax.random.key(0), 2)
+    first = q_learning.start(never, keys).bonus.predictor.params
+    runs = {config: q_learning.advance(config, q_learning.start(config, keys), 8) for config in (steps, whole, never)}
+    changed = {
+        config: jax.tree.leaves(
+            jax.tree.map(lambda *pair: not np.array_equal(*pair), first, run.bonus.predictor.params)
+        )
+        for config, run in runs.items()
+    }
+    assert all(changed[steps])
+    assert all(changed[whole])
+    assert not any(changed[never])
+    assert runs[whole].bonus.predictor.opt_state[0].count.tolist() == [3, 3]
+    assert not runs[whole].waiting.valid.any()
+
+
+def test_a_bonus_that_learns_by_episode_learns_from_all_of_its_steps_at_once():
+    """A table that does not learn goes up at every step: from cell 10 to 5, to 0, and on against the wall."""
+    config = QLearning(
+        env=ENV,
+        episodes=1,
+        intrinsic=RND(encode=one_hot(15), hidden=(8,), features=4, normalize=False, learning_rate=0.01),
+        shaping=pbim.Raw(),
+        bonus_learns="episode",
+        learning_rate=0.0,
+        epsilon_start=0.0,
+        epsilon_min=0.0,
+    )
+    start = q_learning.start(config, jax.random.split(jax.random.key(0), 1))
+    bonus = jax.tree.map(lambda leaf: leaf[0], start.bonus)
+    run = q_learning.advance(config, start, 1)
+    cells, no = jnp.array([5] + [0] * 11), jnp.zeros(12, bool)
+    assert run.steps.tolist() == [12]
+    wanted = config.intrinsic.update_fn(bonus, Transition(cells, cells * 0, cells, no, no, {}))
+    for one, other in zip(*map(jax.tree.leaves, (wanted.predictor.params, run.bonus.predictor.params)), strict=True):
+        np.testing.assert_allclose(one, other[0], rtol=1e-5, atol=1e-7)
+    with pytest.raises(InputError, match="bonus_learns 'episode' is for bonuses of networks"):
+        QLearning(env=ENV, intrinsic=EpisodicCount(), bonus_learns="episode")
 
 
 def draws_of(config, key):

@@ -30,6 +30,7 @@ def parity(step):
     return step.next_obs % 2
 
 
+TORCH = SMALL | {"init_scheme": "torch"}
 BONUSES = {
     "count": lambda: EpisodicCount(alpha=Fraction(1, 3), key=parity),
     "lifetime-count": lambda: LifetimeCount(beta=0.2, key="cell"),
@@ -40,7 +41,7 @@ BONUSES = {
     "ride": lambda: intrinsic.RIDE(num_actions=4, key=parity, **SMALL),
     "noveld": lambda: intrinsic.NovelD(rnd=intrinsic.RND(**SMALL), key="cell"),
     "e3b": lambda: intrinsic.E3B(num_actions=4, ridge=0.5, **SMALL),
-    "disagreement": lambda: intrinsic.Disagreement(num_actions=4, members=3, **SMALL),
+    "disagreement": lambda: intrinsic.Disagreement(num_actions=4, members=3, **TORCH),
     "empowerment": lambda: intrinsic.Empowerment(transition=KERNEL),
     "scaled": lambda: Scaled(EpisodicCount(), Fraction(1, 2)),
     "sum": lambda: Sum(EpisodicCount(), Scaled(LifetimeCount(), 0.1)),

@@ -55,6 +55,18 @@ def test_the_spread_is_torch_acs_own_where_it_was_stored():
     assert measured("ppo", missing)["converged_std"] == estimate
 
 
+def test_what_older_rows_lack_is_optional():
+    data = ppo_data([40.0] * 20)
+    assert math.isnan(measured("ppo", data)["final_residual"])
+    left = Data(metrics={**data.metrics, "discounted_shaping": np.r_[np.ones(18), 3, 5]}, arrays=data.arrays)
+    assert measured("ppo", left)["final_residual"] == 4
+    walk = q_data([0.0] * 20)
+    assert math.isnan(measured("q-learning", walk)["bonus_spread"])
+    bonus = {"first_bonus": np.array([0.0, 4.0]), "last_bonus": np.array([1.0, 3.0])}
+    spread = Data(metrics=walk.metrics, arrays={**walk.arrays, **bonus}, grid=GRID)
+    assert measured("q-learning", spread)["bonus_spread"] == 1.5
+
+
 def test_the_late_return_starts_at_episode_3000():
     assert measured("q-learning", q_data([1.0] * 3000 + [7.0] * 5))["late_return"] == 7
     assert math.isnan(measured("q-learning", q_data([1.0] * 3000))["late_return"])

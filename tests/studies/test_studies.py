@@ -4,6 +4,7 @@ import json
 import warnings
 from dataclasses import fields, replace
 
+import optax
 import pytest
 
 from pbim.config import decode, encode, key_of
@@ -97,6 +98,11 @@ def test_a_part_of_a_study_keeps_what_it_can_decide():
     assert [row.cell for row in one.paper.rows] == ["pbim-005-99"]
 
 
+def test_a_part_of_a_study_may_be_a_group():
+    cells = STUDIES["doorkey"].sized(only=("005-99", "pbim-025-995")).cells
+    assert [cell.name for cell in cells] == [cell.name for cell in STUDIES["doorkey"].cells[:4]] + ["pbim-025-995"]
+
+
 def test_a_cell_may_have_seeds_of_its_own_which_a_size_overrides():
     study = STUDIES["doorkey-conversions"]
     seeds = {cell.name: study.seeds_of(cell) for cell in study.cells}
@@ -104,6 +110,23 @@ def test_a_cell_may_have_seeds_of_its_own_which_a_size_overrides():
     few = study.sized(seeds=2)
     assert {few.seeds_of(cell) for cell in few.cells} == {2}
     assert {study.sized(quick=True).seeds_of(cell) for cell in study.sized(quick=True).cells} == {3}
+
+
+def test_the_base_reading_of_the_cliff_walks_has_seeds_that_nobody_had_seen():
+    for name in ("cliff", "cliff-long"):
+        study, first = STUDIES[name].sized(seeds=2), STUDIES[f"{name}-orthogonal"].sized(seeds=2)
+        assert {seed for _, seed, _ in study.runs()} == {100, 101}
+        assert {seed for _, seed, _ in first.runs()} == {0, 1}
+        plan = study.plan(command="", version="", commit=None)
+        assert [run.seed for run in plan.cells[0].runs] == [100, 101]
+        assert [cell.name for cell in study.cells] == [cell.name for cell in first.cells]
+        for cell, old in zip(study.cells, first.cells, strict=True):
+            if cell.learner.intrinsic is not None:
+                assert (cell.learner.intrinsic.init_scheme, old.learner.intrinsic.init_scheme) == (
+                    "torch",
+                    "orthogonal",
+                )
+                assert cell.learner.intrinsic.optimizer is optax.sgd
 
 
 def test_smoke_size_is_another_configuration():

@@ -35,8 +35,8 @@ class PPO(Component):
             ledger. "bootstrap" adds the shaped value of the final observation and leaves the ledger open. "continue"
             takes every env.max_steps steps for a window of a task that goes on: an episode of the figures is cut
             there, and neither environment, memory, bonus, ledger nor target takes notice.
-        resets: Where the environment and the bonus start anew: at all "ends", or only at "terminations", as in
-            torch-ac's first port to Gymnasium: past the time limit every step is an episode of its own.
+        resets: Where environment and bonus start anew: at all "ends", or only at "terminations", as in torch-ac's first
+            port to Gymnasium: past the time limit every step is an episode of its own.
         settlement: Which ledgers are settled: those of every "episode"; with "termination" only those of episodes that
             terminate, while a truncated one's is forgotten although the learner stops there; with "rollout", inside
             each rollout, what it paid, centred by its own mean. The last two are readings of the paper that do not

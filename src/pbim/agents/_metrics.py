@@ -37,9 +37,7 @@ class Metrics(NamedTuple):
     ]
     intrinsic_return: Annotated[Array, Metric(label="Intrinsic return", unit="reward", average="episodes")]
     shaping_return: Annotated[Array, Metric(label="Return of F'", unit="reward", average="episodes")]
-    discounted_shaping: Annotated[
-        Array, Metric(label="Discounted return of F'", unit="reward", average="episodes", curve=True)
-    ]
+    discounted_shaping: Annotated[Array, Metric(label="Discounted return of F'", unit="reward", average="episodes")]
     goal_length: Annotated[
         Array,
         Metric(label="Length of the episodes that reach the goal", unit="steps", average="goals", curve=True),

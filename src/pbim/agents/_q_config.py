@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from pbim.agents import bonus as _bonus
 from pbim.agents._checks import check_counts, check_discount, check_numbers, check_parts, check_windows, is_exact
 from pbim.config import Component
 from pbim.envs import FiniteEnvironment
@@ -41,7 +42,7 @@ class QLearning(Component):
     Attributes:
         env: A compiled environment with a finite number of states.
         episodes: How many to play; the rows of the run.
-        intrinsic: A bonus of ``pbim.intrinsic`` (learning ones train at every step); None for no bonus.
+        intrinsic: A bonus of ``pbim.intrinsic`` (when it learns, ``bonus_learns`` says); None for no bonus.
         intrinsic_scale: What the bonus is multiplied by before it is converted.
         shaping: The conversion of the bonus. With ``LookAhead(...)`` the ``advice`` is paid instead, F' = gamma *
             Phi(s', a') - Phi(s, a), where a' is the action of the learning rule, the best by Q + Phi: the run is the
@@ -52,6 +53,8 @@ class QLearning(Component):
             the records and moves epsilon, and neither environment, bonus, ledger nor target takes notice.
         advice: Phi(s, a), (num_states, num_actions) as a nested tuple, by which look-ahead advice and PIES choose
             actions: Q + advice, the latter fading with its coefficient (Wiewiora et al. 2003; Behboudian et al. 2022).
+        bonus_learns: When the bonus learns: at every ``"step"``, after every ``"episode"`` from all of its steps at
+            once, or ``"never"``.
         lanes: How many seeds a study trains side by side in one program; part of the arithmetic.
 
     """
@@ -75,6 +78,7 @@ class QLearning(Component):
     initial_value: float = 0.0
     truncation: Truncation = "settle"
     advice: tuple[tuple[float, ...], ...] | None = None
+    bonus_learns: Literal["step", "episode", "never"] = "step"
     lanes: int = 5
 
     def __post_init__(self) -> None:
@@ -92,6 +96,11 @@ class QLearning(Component):
         check_numbers(self, "(-inf, inf)", "initial_value", "intrinsic_scale")
         check_discount(self.shaping, self.gamma)
         check_windows(self.env, self.truncation)
+        if self.bonus_learns == "episode" and (_bonus.is_stepwise(self.intrinsic) or not self.env.max_steps):
+            raise InputError(
+                "bonus_learns 'episode' is for bonuses of networks in episodes of a known length, received "
+                f"{self.intrinsic} in {self.env}: pass 'step'"
+            )
         self._check_advice()
 
     def _check_advice(self) -> None:

@@ -26,13 +26,18 @@ CHUNK = 64
 
 
 class SeedState(NamedTuple):
-    """One seed's run: table (num_states, num_actions), environment, bonus, ledger, counters, records (episodes,)."""
+    """One seed's run: table (num_states, num_actions), environment, bonus, ledger, counters, records (episodes,).
+
+    ``waiting`` holds the steps of the running episode, (max_steps,), where the bonus learns from whole episodes; else
+    it is empty.
+    """
 
     q: Array
     visits: Array
     state: Any
     obs: Array
     bonus: Any
+    waiting: Any
     shaping: State
     certificate: CertificateState
     key: Array
@@ -154,6 +159,7 @@ def init(config: QLearning, key: Array) -> SeedState:
         state=state,
         obs=obs,
         bonus=_bonus.start(config.intrinsic, config.env, bonus_key, example),
+        waiting=_room(config, example),
         shaping=config.shaping.init(1, like=like),
         certificate=Certificate(gamma=config.gamma).init(1, like=like),
         key=key,
@@ -173,7 +179,16 @@ def step_seeds(config: QLearning, runs: SeedState) -> SeedState:
     draws = jax.vmap(draw, out_axes=1)(split[:, 1])
     runs = runs._replace(key=split[:, 0])
     take = jax.vmap(partial(step, config))
-    return jax.lax.scan(lambda runs, row: (take(runs, row), None), runs, draws)[0]
+
+    def body(runs: SeedState, row: Draws) -> tuple[SeedState, None]:
+        runs = take(runs, row)
+        if runs.waiting != ():
+            # a length of 0 says that an episode is just over; one condition for all seeds saves the work if none is
+            learn = jax.vmap(partial(_learn_episode, config))
+            runs = jax.lax.cond(jnp.any(runs.length == 0), learn, lambda runs: runs, runs)
+        return runs, None
+
+    return jax.lax.scan(body, runs, draws)[0]
 
 
 def draw(key: Array) -> Draws:
@@ -192,7 +207,7 @@ def step(config: QLearning, run: SeedState, draws: Draws) -> SeedState:
     row = out.terminated | full
     end = ends(config.truncation, out.terminated, out.truncated)
     best = jnp.argmax(_preferences(config, run, out.obs) if config.looks_ahead else run.q[out.obs])
-    bonus, shaping, certificate, shaped = _reward(config, run, action, out, end, active, best)
+    bonus, waiting, shaping, certificate, shaped = _reward(config, run, action, out, end, active, best)
 
     target = out.reward + shaped + config.gamma * jnp.where(end.stops, 0, run.q[out.obs, best])
     error = target - run.q[run.obs, action]
@@ -206,6 +221,7 @@ def step(config: QLearning, run: SeedState, draws: Draws) -> SeedState:
         state=state,
         obs=jnp.where(end.over, first, out.obs),
         bonus=bonus,
+        waiting=waiting,
         shaping=shaping,
         certificate=certificate,
         key=run.key,
@@ -245,16 +261,22 @@ def _reward(
     end: Ends[Array],
     active: Array,
     best: Array,
-) -> tuple[Any, State, CertificateState, Array]:
-    """Return the bonus, conversion and certificate after this step, and its F' (); nothing moves unless active."""
+) -> tuple[Any, Any, State, CertificateState, Array]:
+    """Return the bonus, its waiting steps, conversion and certificate after this step, and its F' ().
+
+    Nothing moves unless active.
+    """
     end, valid = jax.tree.map(lambda mask: mask[None], end), active[None]
     info = _bonus.info(config.env, jax.tree.map(lambda x: x[None], out.state))
     truncated = out.truncated[None] & end.over
     transition = Transition(run.obs[None], action[None], out.obs[None], out.terminated[None], truncated, info, valid)
-    state, paid = run.bonus, jnp.zeros(1)
+    state, waiting, paid = run.bonus, run.waiting, jnp.zeros(1)
     if config.intrinsic is not None:
         paid = config.intrinsic_scale * config.intrinsic.reward_fn(state, transition)
-        state = config.intrinsic.update_fn(state, transition)
+        if config.bonus_learns == "step":
+            state = config.intrinsic.update_fn(state, transition)
+        elif config.bonus_learns == "episode":
+            waiting = jax.tree.map(lambda rows, row: rows.at[run.length].set(row[0]), waiting, transition)
     before, extra = run.shaping, {}
     if config.looks_ahead:  # every pair starts anew: an explored action is not the one that was looked ahead to
         advice = jnp.asarray(config.advice)
@@ -266,4 +288,20 @@ def _reward(
     if config.truncation == "bootstrap":
         shaping = config.shaping.discard(shaping, end.left_open & valid)
         judged = certificate.discard(judged, end.left_open & valid)
-    return state, shaping, judged, shaped[0]
+    return state, waiting, shaping, judged, shaped[0]
+
+
+def _room(config: QLearning, example: Transition) -> Any:
+    """Return room for the steps of an episode, none of them valid, where a bonus learns from all of them at once."""
+    if config.intrinsic is None or config.bonus_learns != "episode":
+        return ()
+    rows = example._replace(valid=jnp.zeros(1, bool))
+    return jax.tree.map(lambda row: jnp.repeat(row, config.env.max_steps, axis=0), rows)
+
+
+def _learn_episode(config: QLearning, run: SeedState) -> SeedState:
+    """Return a run whose bonus has learned from the episode that is just over, if one is."""
+    over = (run.length == 0) & jnp.any(run.waiting.valid)
+    learned = config.intrinsic.update_fn(run.bonus, run.waiting)
+    bonus = jax.tree.map(lambda new, old: jnp.where(over, new, old), learned, run.bonus)
+    return run._replace(bonus=bonus, waiting=run.waiting._replace(valid=run.waiting.valid & ~over))

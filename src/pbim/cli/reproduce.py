@@ -29,7 +29,7 @@ class Reproduce:
     seeds: int | None = None
     """Runs of every cell; the study's own number if left out."""
     only: tuple[str, ...] = ALL
-    """Only these schemes or cells."""
+    """Only these schemes, groups or cells."""
     frames: int | None = None
     """Frames of every DoorKey run; the study's own number if left out."""
     quick: bool = False

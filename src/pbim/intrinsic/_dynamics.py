@@ -10,7 +10,7 @@ from jax import Array
 
 from pbim.intrinsic._checks import integers, network_sizes, positive, within
 from pbim.intrinsic._core import LearnedBonus
-from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, encode_action, flatten
 from pbim.intrinsic.protocol import Spec, Transition
@@ -32,14 +32,14 @@ class StepRows(NamedTuple):
     next_obs: Array
 
 
-def dynamics_init(key: Array, rows: StepRows, hidden: tuple[int, ...], features: int) -> Dynamics:
+def dynamics_init(key: Array, rows: StepRows, hidden: tuple[int, ...], features: int, init: Init) -> Dynamics:
     """Return random models for rows of these shapes."""
     encoder, inverse, forward = jax.random.split(key, 3)
     actions = rows.action.shape[1]
     return Dynamics(
-        mlp_init(encoder, (rows.obs.shape[1], *hidden, features)),
-        mlp_init(inverse, (2 * features, *hidden, actions)),
-        mlp_init(forward, (features + actions, *hidden, features)),
+        mlp_init(encoder, (rows.obs.shape[1], *hidden, features), init),
+        mlp_init(inverse, (2 * features, *hidden, actions), init),
+        mlp_init(forward, (features + actions, *hidden, features), init),
     )
 
 
@@ -82,6 +82,7 @@ class DynamicsBonus(LearnedBonus):
     beta: float = 0.2
     learning_rate: float = 1e-3
     optimizer: Optimizer = adam
+    init_scheme: Init = "orthogonal"
     batch_size: int | None = None
     encode: Encode = flatten
 
@@ -103,7 +104,8 @@ class DynamicsBonus(LearnedBonus):
     def init_models(self, key: Array, spec: Spec) -> DynamicsState:
         """Return random models for transitions of the shapes of ``spec.example``."""
         models_key, key = jax.random.split(key)
-        models = dynamics_init(models_key, jax.eval_shape(self.rows, spec.example), self.hidden, self.features)
+        shapes = jax.eval_shape(self.rows, spec.example)
+        models = dynamics_init(models_key, shapes, self.hidden, self.features, self.init_scheme)
         return DynamicsState(Fitted(models, self.optimizer(self.learning_rate).init(models)), key)
 
     def train(self, state: DynamicsState, transition: Transition) -> DynamicsState:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +28,26 @@ Optimizer: TypeAlias = Callable[[float], Any]
 adam: Optimizer = optax.adam
 
 
-def mlp_init(key: Array, sizes: tuple[int, ...], gain: float = math.sqrt(2.0)) -> MLP:
-    """Return layers for the sizes (inputs, hidden..., outputs): orthogonal weights, zero biases."""
+Init: TypeAlias = Literal["orthogonal", "torch"]
+"""How first weights are drawn: orthogonal with gain sqrt 2 and no biases, or as PyTorch's ``torch.nn.Linear`` does."""
+
+
+def mlp_init(key: Array, sizes: tuple[int, ...], init: Init) -> MLP:
+    """Return random layers for the sizes (inputs, hidden..., outputs)."""
     keys = jax.random.split(key, len(sizes) - 1)
     pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+    if init == "torch":
+        return [_torch_layer(k, inputs, outputs) for k, inputs, outputs in pairs]
+    gain = math.sqrt(2.0)
     return [Layer(_orthogonal(k, (inputs, outputs), gain), jnp.zeros(outputs)) for k, inputs, outputs in pairs]
+
+
+def _torch_layer(key: Array, inputs: int, outputs: int) -> Layer:
+    """Draw weights and biases uniformly in +-1 / sqrt(inputs), the default of ``torch.nn.Linear``."""
+    weight_key, bias_key = jax.random.split(key)
+    bound = inputs**-0.5
+    draw = partial(jax.random.uniform, minval=-bound, maxval=bound)
+    return Layer(draw(weight_key, (inputs, outputs)), draw(bias_key, (outputs,)))
 
 
 def _orthogonal(key: Array, shape: tuple[int, int], gain: float) -> Array:

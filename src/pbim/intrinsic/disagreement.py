@@ -10,7 +10,7 @@ from jax import Array
 from pbim.errors import InputError
 from pbim.intrinsic._checks import network_sizes, positive, within
 from pbim.intrinsic._core import LearnedBonus
-from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, encode_action, flatten
 from pbim.intrinsic.protocol import Spec, Transition
@@ -42,6 +42,8 @@ class Disagreement(LearnedBonus):
         features: Width of the output.
         learning_rate: Of the optimiser.
         optimizer: A function of optax: a learning rate in, a GradientTransformation out.
+        init_scheme: How first weights are drawn: ``"orthogonal"`` with gain sqrt 2 and no biases, or as in PyTorch,
+            ``"torch"``: weights and biases uniform in +-1 / sqrt(inputs), which makes the first errors far smaller.
         batch_size: Rows per minibatch of an update; None makes one of all.
         encode: Turns observations into vectors: ``flatten``, ``concatenate``, ``one_hot(n)``, any pure function.
         seed: Decides all draws at the NumPy edge; compiled loops pass a key instead.
@@ -67,6 +69,7 @@ class Disagreement(LearnedBonus):
     features: int = 128
     learning_rate: float = 1e-3
     optimizer: Optimizer = adam
+    init_scheme: Init = "orthogonal"
     batch_size: int | None = None
     encode: Encode = flatten
 
@@ -85,10 +88,10 @@ class Disagreement(LearnedBonus):
         """Return a random encoder and ensemble, for transitions of the shapes of ``spec.example``."""
         encoder_key, ensemble_key, key = jax.random.split(key, 3)
         inputs = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
-        encoder = mlp_init(encoder_key, (inputs, *self.hidden, self.features))
+        encoder = mlp_init(encoder_key, (inputs, *self.hidden, self.features), self.init_scheme)
         read = jax.eval_shape(lambda step: self.inputs(encoder, step), spec.example).shape[1]
         sizes = (read, *self.hidden, self.features)
-        members = jax.vmap(lambda k: mlp_init(k, sizes))(jax.random.split(ensemble_key, self.members))
+        members = jax.vmap(lambda k: mlp_init(k, sizes, self.init_scheme))(jax.random.split(ensemble_key, self.members))
         return DisagreementState(encoder, Fitted(members, self.optimizer(self.learning_rate).init(members)), key)
 
     def inputs(self, encoder: MLP, transition: Transition) -> Array:

@@ -26,6 +26,8 @@ class ICM(DynamicsBonus):
         features: Width of phi.
         learning_rate: Of the optimiser.
         optimizer: A function of optax: a learning rate in, a GradientTransformation out.
+        init_scheme: How first weights are drawn: ``"orthogonal"`` with gain sqrt 2 and no biases, or as in PyTorch,
+            ``"torch"``: weights and biases uniform in +-1 / sqrt(inputs), which makes the first errors far smaller.
         batch_size: Rows per minibatch of an update; None makes one of all.
         beta: The weight of the forward model's loss; the inverse model's has 1 - beta.
         encode: Turns observations into vectors: ``flatten``, ``concatenate``, ``one_hot(n)``, any pure function.

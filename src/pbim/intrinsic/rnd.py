@@ -14,7 +14,7 @@ from pbim.intrinsic._checks import network_sizes, positive, within
 from pbim.intrinsic._core import Compiled, LearnedBonus, call
 from pbim.intrinsic._distinct import Distinct, distinct_rows
 from pbim.intrinsic._moments import Moments, merge, standardize
-from pbim.intrinsic._networks import MLP, Fitted, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
+from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic._shell import Shell
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, flatten
@@ -47,6 +47,8 @@ class RND(LearnedBonus):
         features: Width of the output.
         learning_rate: Of the optimiser.
         optimizer: A function of optax: a learning rate in, a GradientTransformation out.
+        init_scheme: How first weights are drawn: ``"orthogonal"`` with gain sqrt 2 and no biases, or as in PyTorch,
+            ``"torch"``: weights and biases uniform in +-1 / sqrt(inputs), which makes the first errors far smaller.
         batch_size: Rows per minibatch of an update; None makes one of all.
         update_proportion: The random share of the rows that an update trains on.
         encode: Turns observations into vectors: ``flatten``, ``concatenate``, ``one_hot(n)``, any pure function.
@@ -73,6 +75,7 @@ class RND(LearnedBonus):
     features: int = 128
     learning_rate: float = 1e-3
     optimizer: Optimizer = adam
+    init_scheme: Init = "orthogonal"
     batch_size: int | None = None
     update_proportion: float = 1.0
     encode: Encode = flatten
@@ -98,10 +101,10 @@ class RND(LearnedBonus):
         inputs = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
         sizes = (inputs, *self.hidden, self.features)
         target_key, predictor_key, key = jax.random.split(key, 3)
-        params = mlp_init(predictor_key, sizes)
+        params = mlp_init(predictor_key, sizes, self.init_scheme)
         fitted = Fitted(params, self.optimizer(self.learning_rate).init(params))
         moments = Moments(jnp.zeros(()), jnp.zeros(inputs), jnp.zeros(inputs))
-        return RNDState(mlp_init(target_key, sizes), fitted, moments, key)
+        return RNDState(mlp_init(target_key, sizes, self.init_scheme), fitted, moments, key)
 
     def inputs(self, moments: Moments, obs: Any) -> Array:
         """Return what both networks read, (num_envs, inputs)."""

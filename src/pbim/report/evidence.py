@@ -79,8 +79,12 @@ class Evidence:
 
     @property
     def statistics(self) -> Mapping[str, measures.Measure]:
-        """Return the figures that the study's runs have, by name."""
-        return measures.MEASURES[self.study.learner]
+        """Return the figures that the study's runs have, by name; of those that not all runs have, the ones found."""
+        return {
+            name: measure
+            for name, measure in measures.MEASURES[self.study.learner].items()
+            if not measure.optional or any(math.isfinite(entry.figures.get(name, math.nan)) for entry in self.runs)
+        }
 
     def cells(self, group: str | None = None) -> Iterator[tuple[PlannedCell, list[RunEvidence]]]:
         """Yield every cell of the study, or of one group, with its runs; unknown groups count as the first."""

@@ -45,6 +45,8 @@ class Measure:
     better: str | None = None
     never: bool = False
     """Whether a run without the figure never got there; else it just has none."""
+    optional: bool = False
+    """Whether older rows lack it, so that a study may have no run with the figure."""
 
 
 def measured(learner: str, data: Data) -> dict[str, float]:
@@ -108,6 +110,15 @@ def _last_frames(column: str) -> Callable[[Data], float]:
         return _mean(data.metrics[column][late], data.metrics["episodes"][late])
 
     return compute
+
+
+def _final_residual(data: Data) -> float:
+    return _last_frames("discounted_shaping")(data) if "discounted_shaping" in data.metrics else math.nan
+
+
+def _bonus_spread(data: Data) -> float:
+    """Return how much the bonus differs between states, as a standard deviation: the mean of before and after."""
+    return _mean(np.array([np.std(data.arrays[name]) for name in ("first_bonus", "last_bonus") if name in data.arrays]))
 
 
 def moving_mean(values: NDArray[Any], window: int = WINDOW) -> NDArray[np.float64]:
@@ -178,9 +189,9 @@ def _final_gap(data: Data) -> float:
 
 
 def _measure(
-    label: str, meaning: str, compute: Callable[[Data], float], better: str | None = None, *, never: bool = False
+    label: str, meaning: str, compute: Callable[[Data], float], better: str | None = None, **changes: bool
 ) -> Measure:
-    return Measure(label=label, meaning=meaning, compute=compute, better=better, never=never)
+    return Measure(label=label, meaning=meaning, compute=compute, better=better, **changes)
 
 
 MEASURES: dict[str, dict[str, Measure]] = {
@@ -196,6 +207,12 @@ MEASURES: dict[str, dict[str, Measure]] = {
             "Greedy path", "its steps if it reaches the goal", _greedy_length, "lower", never=True
         ),
         "greedy_return": _measure("Greedy return", "return of the greedy path, if it ends", _greedy_return, "higher"),
+        "bonus_spread": _measure(
+            "Spread of F",
+            "deviation of the bonus over the states, in units of the reward",
+            _bonus_spread,
+            optional=True,
+        ),
     },
     "ppo": {
         "frames_to_converge": _measure(
@@ -209,6 +226,9 @@ MEASURES: dict[str, dict[str, Measure]] = {
         ),
         "frames_to_solve": _measure(
             "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower", never=True
+        ),
+        "final_residual": _measure(
+            "Residual", "mean discounted return of F' over the last 10% of frames", _final_residual, optional=True
         ),
         "final_gap": _measure("Gap", "steps above the optimum on held-out layouts, greedy", _final_gap, "lower"),
     },

@@ -17,7 +17,10 @@ from pbim.studies.study import Cell as Cell, Study as Study, large_repayments  #
 _HOMES = {
     "cliff": "cliff:CLIFF",
     "cliff-long": "cliff_long:CLIFF_LONG",
+    "cliff-orthogonal": "cliff:CLIFF_ORTHOGONAL",
+    "cliff-long-orthogonal": "cliff_long:CLIFF_LONG_ORTHOGONAL",
     "cliff-sensitivity": "cliff_sensitivity:CLIFF_SENSITIVITY",
+    "cliff-long-sensitivity": "cliff_long_sensitivity:CLIFF_LONG_SENSITIVITY",
     "cliff-conversions": "cliff_conversions:CLIFF_CONVERSIONS",
     "doorkey": "doorkey:DOORKEY",
     "doorkey-readings": "doorkey_readings:DOORKEY_READINGS",

@@ -18,6 +18,7 @@ from pbim.agents import q_learning
 from pbim.agents.q_learning import QLearning, SeedState
 from pbim.config import canonical, key_of
 from pbim.envs import CliffWalk
+from pbim.intrinsic import Transition
 from pbim.results import CHECKPOINT, RunCertificate, Store
 from pbim.studies.job import Clock, Config, Job, Progress, begin, resume, status
 from pbim.training import checkpoint
@@ -124,7 +125,12 @@ def _finish(job: Job, store: Store, learner: QLearning, config: Config, run: See
             "length": lengths,
             "terminated": np.asarray(run.goals),
         },
-        arrays={"q": np.asarray(run.q), "visits": np.asarray(run.visits), "path": greedy_path(learner.env, run.q)},
+        arrays={
+            "q": np.asarray(run.q),
+            "visits": np.asarray(run.visits),
+            "path": greedy_path(learner.env, run.q),
+            **state_bonuses(learner, config["seed"], run),
+        },
         certificate=RunCertificate(
             episodes=report.episodes,
             worst=report.worst if np.isfinite(report.worst) else None,
@@ -135,6 +141,20 @@ def _finish(job: Job, store: Store, learner: QLearning, config: Config, run: See
         status=status(job, state="done", steps=int(run.steps), seconds=seconds / len(job.configs)),
     )
     (store.folder(key) / CHECKPOINT).unlink(missing_ok=True)
+
+
+def state_bonuses(learner: QLearning, seed: int, run: SeedState) -> dict[str, NDArray[np.float32]]:
+    """Return F of every state, (num_states,), scaled, before and after a run; nothing where F reads more than that."""
+    bonus = learner.intrinsic
+    if getattr(bonus, "reads", None) != ("next_obs",):
+        return {}
+    states, no = jnp.arange(learner.num_states), jnp.zeros(learner.num_states, bool)
+    every = Transition(states, jnp.zeros_like(states), states, no, no, {})
+    first = q_learning.init(learner, jax.random.key(seed)).bonus
+    return {
+        name: np.asarray(learner.intrinsic_scale * bonus.reward_fn(state, every))
+        for name, state in (("first_bonus", first), ("last_bonus", run.bonus))
+    }
 
 
 def greedy_path(env: Any, q: Any) -> NDArray[np.int32]:

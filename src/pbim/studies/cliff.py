@@ -2,10 +2,24 @@
 
 The paper gives 4000 episodes, gamma .99, epsilon 1 -> .1 by 4e-4 per episode, RND's learning rate 1e-6 and its factor
 1000. It leaves open the Q learning rate (here .1), the step cap (50: below the long grid's 100, to which it was
-raised), RND's input (one-hot), size (64-64, 64 features) and optimiser (Adam): ``cliff-sensitivity`` varies them.
+raised), and RND's input (one-hot), size (64-64, 64 features), initialisation and optimiser: ``cliff-sensitivity``
+varies them.
+
+The base reading of the last two is PyTorch's default initialisation and plain SGD, because the paper's own words fix
+how large its bonus is. Its footnote chose the rate of 1e-6 and the factor of 1000 "to maintain a consistently nonzero
+IM". A factor of 1000 fits mean squared errors of about .01, which is what PyTorch's default layers give; and at a rate
+of 1e-6 such a predictor stays where it is under SGD, while under Adam, whose steps do not shrink with the gradient,
+it converges and the bonus is gone.
+
+This reading was chosen after our first one, orthogonal weights with gain sqrt 2 and Adam, had failed
+(``cliff-orthogonal``: F starts with a standard deviation of about 14 over the states, here of .5, where the goal pays
+100), and after prototypes with seeds below 100. Its runs therefore have seeds from 100 on, which nobody had seen.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+import optax  # type: ignore[import-untyped]
 
 from pbim.agents import QLearning
 from pbim.envs import CliffWalk
@@ -14,17 +28,32 @@ from pbim.results import Claim, GridMap
 from pbim.shaping import PBIM, Raw
 from pbim.studies.study import Cell, Study
 
-ENV = CliffWalk(max_steps=50)
-BONUS = RND(encode=one_hot(48), hidden=(64, 64), features=64, learning_rate=1e-6, normalize=False)
-NONE = QLearning(env=ENV, episodes=4000, gamma=0.99, learning_rate=0.1, epsilon_decay=4e-4)
-RAW = replace(NONE, intrinsic=BONUS, intrinsic_scale=1000.0, shaping=Raw())
+Schemes = Mapping[str, tuple[str, QLearning]]
+"""Learners by the name of their scheme, each with its label."""
 
-SCHEMES: dict[str, tuple[str, QLearning]] = {
-    "none": ("No IM", NONE),
-    "rnd": ("RND", RAW),
-    "pbim": ("PBIM", replace(RAW, shaping=PBIM(gamma=0.99))),
-    "pbim-no-norm": ("PBIM, no norm", replace(RAW, shaping=PBIM(gamma=0.99, normalize=False))),
-}
+ENV = CliffWalk(max_steps=50)
+NONE = QLearning(env=ENV, episodes=4000, gamma=0.99, learning_rate=0.1, epsilon_decay=4e-4)
+ORTHOGONAL = RND(encode=one_hot(48), hidden=(64, 64), features=64, learning_rate=1e-6, normalize=False)
+"""RND in our first reading."""
+BONUS = replace(ORTHOGONAL, init_scheme="torch", optimizer=optax.sgd)
+"""RND in the base reading."""
+FIRST_SEED = 100
+"""The least seed of the base reading, which was chosen by looking at the seeds below."""
+
+
+def schemes_with(bonus: RND) -> dict[str, tuple[str, QLearning]]:
+    """Return the paper's four schemes with this bonus."""
+    raw = replace(NONE, intrinsic=bonus, intrinsic_scale=1000.0, shaping=Raw())
+    return {
+        "none": ("No IM", NONE),
+        "rnd": ("RND", raw),
+        "pbim": ("PBIM", replace(raw, shaping=PBIM(gamma=0.99))),
+        "pbim-no-norm": ("PBIM, no norm", replace(raw, shaping=PBIM(gamma=0.99, normalize=False))),
+    }
+
+
+SCHEMES = schemes_with(BONUS)
+FIRST_SCHEMES = schemes_with(ORTHOGONAL)
 
 RETURN_MARGIN = 10.0
 RETURN_REASON = "a fall instead of the goal costs 200, so 10 is one more fall in twenty episodes"
@@ -46,9 +75,9 @@ def grid(env: CliffWalk) -> GridMap:
     )
 
 
-def _worse(scheme: str, words: str) -> Claim:
+def _worse(study: str, scheme: str, words: str) -> Claim:
     return Claim(
-        id=f"cliff-{scheme}-return",
+        id=f"{study}-{scheme}-return",
         statement=f"{words} ends with a lower return than no bonus",
         source="Figure 3 (returns) and its caption",
         paper="p < .05",
@@ -61,9 +90,9 @@ def _worse(scheme: str, words: str) -> Claim:
     )
 
 
-def _longer(scheme: str, other: str) -> Claim:
+def _longer(study: str, scheme: str, other: str) -> Claim:
     return Claim(
-        id=f"cliff-{scheme}-length-{other}",
+        id=f"{study}-{scheme}-length-{other}",
         statement=f"{SCHEMES[scheme][0]} ends with longer episodes than {SCHEMES[other][0]}",
         source="Figure 3 (lengths) and its caption",
         paper="different, p < .05",
@@ -76,9 +105,9 @@ def _longer(scheme: str, other: str) -> Claim:
     )
 
 
-def _fails(scheme: str) -> Claim:
+def _fails(study: str, scheme: str) -> Claim:
     return Claim(
-        id=f"cliff-{scheme}-fails",
+        id=f"{study}-{scheme}-fails",
         statement=f"{SCHEMES[scheme][0]}: the greedy path does not reach the goal",
         source="Section 4.2, discussion, and Figure 4",
         paper="does not reach the goal",
@@ -88,9 +117,9 @@ def _fails(scheme: str) -> Claim:
     )
 
 
-def _shortest(scheme: str) -> Claim:
+def _shortest(study: str, scheme: str) -> Claim:
     return Claim(
-        id=f"cliff-{scheme}-shortest",
+        id=f"{study}-{scheme}-shortest",
         statement=f"{SCHEMES[scheme][0]}: the greedy path is a shortest path",
         source="Section 4.2, discussion, and Figure 4",
         paper="13 steps along the cliff",
@@ -101,37 +130,57 @@ def _shortest(scheme: str) -> Claim:
     )
 
 
-EQUAL = Claim(
-    id="cliff-pbim-equals-none",
-    statement="PBIM ends with the return of no bonus",
-    source="Section 4.2, discussion",
-    paper="the same average return",
-    kind="equal",
-    cell="pbim",
-    other="none",
-    statistic="final_return",
-    margin=RETURN_MARGIN,
-    reason=RETURN_REASON,
+def _equal(study: str) -> Claim:
+    return Claim(
+        id=f"{study}-pbim-equals-none",
+        statement="PBIM ends with the return of no bonus",
+        source="Section 4.2, discussion",
+        paper="the same average return",
+        kind="equal",
+        cell="pbim",
+        other="none",
+        statistic="final_return",
+        margin=RETURN_MARGIN,
+        reason=RETURN_REASON,
+    )
+
+
+def _study(name: str, title: str, summary: str, schemes: Schemes, first_seed: int) -> Study:
+    return Study(
+        name=name,
+        title=title,
+        summary=summary,
+        cells=tuple(
+            Cell(name=scheme, label=label, learner=learner, params={"scheme": scheme}, first_seed=first_seed)
+            for scheme, (label, learner) in schemes.items()
+        ),
+        seeds=10,
+        claims=(
+            _equal(name),
+            _worse(name, "rnd", "RND"),
+            _worse(name, "pbim-no-norm", "Un-normalised PBIM"),
+            *(_longer(name, scheme, other) for scheme in ("rnd", "pbim-no-norm") for other in ("none", "pbim")),
+            _fails(name, "rnd"),
+            _fails(name, "pbim-no-norm"),
+            _shortest(name, "pbim"),
+            _shortest(name, "none"),
+        ),
+        grid=grid(ENV),
+    )
+
+
+CLIFF = _study(
+    "cliff",
+    "Cliff walking with RND",
+    "The paper's 4x12 grid: does PBIM keep the task that RND spoils?",
+    SCHEMES,
+    FIRST_SEED,
 )
 
-CLIFF = Study(
-    name="cliff",
-    title="Cliff walking with RND",
-    summary="The paper's 4x12 grid: does PBIM keep the task that RND spoils?",
-    cells=tuple(
-        Cell(name=scheme, label=label, learner=learner, params={"scheme": scheme})
-        for scheme, (label, learner) in SCHEMES.items()
-    ),
-    seeds=10,
-    claims=(
-        EQUAL,
-        _worse("rnd", "RND"),
-        _worse("pbim-no-norm", "Un-normalised PBIM"),
-        *(_longer(scheme, other) for scheme in ("rnd", "pbim-no-norm") for other in ("none", "pbim")),
-        _fails("rnd"),
-        _fails("pbim-no-norm"),
-        _shortest("pbim"),
-        _shortest("none"),
-    ),
-    grid=grid(ENV),
+CLIFF_ORTHOGONAL = _study(
+    "cliff-orthogonal",
+    "Cliff walking with RND, first reading",
+    "The paper's 4x12 grid with RND drawn orthogonally and trained by Adam, which makes its bonus far more uneven.",
+    FIRST_SCHEMES,
+    0,
 )

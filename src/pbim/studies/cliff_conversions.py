@@ -1,4 +1,7 @@
-"""Our own study: which exact conversion of RND works on the paper's two cliff walks, and with which input?"""
+"""Our own study: which exact conversion of RND works on the paper's two cliff walks, and with which input?
+
+RND is that of our first reading, orthogonal weights and Adam, which PBIM fails with.
+"""
 
 from dataclasses import replace
 from typing import Literal
@@ -6,16 +9,16 @@ from typing import Literal
 from pbim.agents import QLearning
 from pbim.results import Claim, Group
 from pbim.shaping import GRM, Geometric
-from pbim.studies import cliff
-from pbim.studies.cliff import RAW, RETURN_MARGIN, RETURN_REASON
+from pbim.studies.cliff import FIRST_SCHEMES, RETURN_MARGIN, RETURN_REASON
 from pbim.studies.cliff_long import lengthened
 from pbim.studies.cliff_sensitivity import ENCODINGS, with_bonus
 from pbim.studies.study import Cell, Study
 
 RATES, DELAYS = (0.02, 0.1, 1.0), (8, 32)
+RAW = FIRST_SCHEMES["rnd"][1]
 
 SCHEMES: dict[str, tuple[str, QLearning]] = {
-    **{name: cliff.SCHEMES[name] for name in ("none", "rnd", "pbim")},
+    **{name: FIRST_SCHEMES[name] for name in ("none", "rnd", "pbim")},
     **{
         f"geometric-{rate}": (f"Geometric, {rate}", replace(RAW, shaping=Geometric(gamma=0.99, rate=rate)))
         for rate in RATES

@@ -1,8 +1,14 @@
-"""What the paper leaves open about its cliff walk, varied: does the conclusion PBIM = no bonus depend on it?"""
+"""What the paper leaves open about its cliff walk, varied: does the conclusion PBIM = no bonus depend on it?
+
+The groups ``learner``, ``network`` and ``centring`` vary our first reading, orthogonal weights and Adam. ``reading``
+crosses initialisation, optimiser and how often the predictor trains with its size and input; ``base`` crosses the base
+reading with the Q learning rate and the step cap. The control of every cell is no bonus at its rate and cap.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from itertools import product
+from typing import Any, Literal
 
 import optax  # type: ignore[import-untyped]
 
@@ -10,7 +16,7 @@ from pbim.agents import QLearning
 from pbim.intrinsic import coordinates, one_hot
 from pbim.results import Claim, Group, HeatPlan
 from pbim.shaping import PBIM, ExponentialMean, PreviousRollout
-from pbim.studies.cliff import BONUS, ENV, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
+from pbim.studies.cliff import ENV, FIRST_SCHEMES, NONE, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
 from pbim.studies.study import Cell, Study
 
 RATES = (0.05, 0.1, 0.2, 0.5)
@@ -18,6 +24,17 @@ CAPS = (25, 50, 100)
 ENCODINGS: dict[str, Callable[[Any], Any]] = {"one-hot": one_hot(48), "coordinates": coordinates(12)}
 SIZES: dict[str, tuple[int, ...]] = {"32": (32,), "64-64": (64, 64), "128-128": (128, 128)}
 OPTIMIZERS = {"adam": optax.adam, "sgd": optax.sgd}
+READINGS: list[tuple[Literal["orthogonal", "torch"], str, Literal["step", "episode", "never"]]] = [
+    ("torch", "sgd", "step"),
+    ("torch", "adam", "step"),
+    ("torch", "sgd", "episode"),
+    ("torch", "adam", "episode"),
+    ("torch", "sgd", "never"),
+    ("orthogonal", "sgd", "episode"),
+    ("orthogonal", "adam", "episode"),
+    ("orthogonal", "sgd", "never"),
+]
+"""Initialisation, optimiser and when the predictor trains; the group ``network`` has orthogonal ones of every step."""
 BLOCK = 128
 """Steps of F-bar's block: a rollout of PPO, and as many steps of Q-learning."""
 CENTRINGS: dict[str, tuple[str, Any]] = {
@@ -34,7 +51,7 @@ def _learner_cells() -> list[Cell]:
             label=f"{SCHEMES[scheme][0]}, rate {rate}, cap {cap}",
             scheme=scheme,
             group="learner",
-            learner=replace(SCHEMES[scheme][1], learning_rate=rate, env=replace(ENV, max_steps=cap)),
+            learner=replace(FIRST_SCHEMES[scheme][1], learning_rate=rate, env=replace(ENV, max_steps=cap)),
             params={"scheme": scheme, "learning_rate": rate, "max_steps": cap},
         )
         for scheme in ("none", "rnd", "pbim")
@@ -45,7 +62,7 @@ def _learner_cells() -> list[Cell]:
 
 def with_bonus(learner: QLearning, **changes: Any) -> QLearning:
     """Return a learner whose RND has other settings."""
-    return replace(learner, intrinsic=replace(BONUS, **changes))
+    return replace(learner, intrinsic=replace(learner.intrinsic, **changes))
 
 
 def _network_cells() -> list[Cell]:
@@ -56,7 +73,7 @@ def _network_cells() -> list[Cell]:
             scheme=scheme,
             group="network",
             learner=with_bonus(
-                SCHEMES[scheme][1],
+                FIRST_SCHEMES[scheme][1],
                 encode=ENCODINGS[encoding],
                 hidden=SIZES[size],
                 optimizer=OPTIMIZERS[optimizer],
@@ -71,7 +88,7 @@ def _network_cells() -> list[Cell]:
 
 
 def _centring_cells() -> list[Cell]:
-    pbim = SCHEMES["pbim"][1]
+    pbim = FIRST_SCHEMES["pbim"][1]
     return [
         Cell(
             name=f"pbim-{name}-{encoding}",
@@ -83,6 +100,43 @@ def _centring_cells() -> list[Cell]:
         )
         for name, (words, centring) in CENTRINGS.items()
         for encoding in ENCODINGS
+    ]
+
+
+def _reading_cells() -> list[Cell]:
+    found = []
+    for init, optimizer, learns in READINGS:
+        for encoding, size in product(ENCODINGS, SIZES):
+            for scheme in ("rnd", "pbim") if (encoding, size) == ("one-hot", "64-64") else ("pbim",):
+                words = f"{init}, {'frozen' if learns == 'never' else f'{optimizer} every {learns}'}"
+                bonus = {"init_scheme": init, "optimizer": OPTIMIZERS[optimizer], "hidden": SIZES[size]}
+                learner = with_bonus(SCHEMES[scheme][1], encode=ENCODINGS[encoding], **bonus)
+                made = Cell(
+                    name=f"{scheme}-{init}-{optimizer}-{learns}-{encoding}-{size}",
+                    label=f"{SCHEMES[scheme][0]}, {words}, {encoding}, {size}",
+                    scheme=scheme,
+                    group="reading",
+                    learner=replace(learner, bonus_learns=learns),
+                    params={"scheme": scheme, "reading": words, "encoding": encoding, "size": size},
+                )
+                found.append(made)
+    return found
+
+
+def _base_cells() -> list[Cell]:
+    return [
+        Cell(
+            name=f"{scheme}-base-rate{rate}-cap{cap}",
+            label=f"{SCHEMES[scheme][0]}, base reading, rate {rate}, cap {cap}",
+            scheme=scheme,
+            group="base",
+            learner=replace(SCHEMES[scheme][1], learning_rate=rate, env=replace(ENV, max_steps=cap)),
+            params={"scheme": scheme, "learning_rate": rate, "max_steps": cap},
+        )
+        for scheme in ("rnd", "pbim")
+        for rate in RATES
+        for cap in CAPS
+        if (rate, cap) != (NONE.learning_rate, ENV.max_steps)  # which is of the group above
     ]
 
 
@@ -112,12 +166,13 @@ def _heat(title: str, x: str, y: str, cells: list[Cell]) -> HeatPlan:
 
 
 _LEARNER, _NETWORK, _CENTRING = _learner_cells(), _network_cells(), _centring_cells()
-_CELLS = [*_LEARNER, *_NETWORK, *_CENTRING]
+_READING, _BASE = _reading_cells(), _base_cells()
+_CELLS = [*_LEARNER, *_NETWORK, *_CENTRING, *_READING, *_BASE]
 
 CLIFF_SENSITIVITY = Study(
     name="cliff-sensitivity",
     title="Cliff walking: what the paper leaves open",
-    summary="Q learning rate, step cap, RND's input, size and optimiser, the readings of F-bar.",
+    summary="Q learning rate, step cap, RND's input, size, first weights, optimiser and training, readings of F-bar.",
     cells=tuple(_CELLS),
     seeds=10,
     claims=tuple(_claim(cell, _control(cell)) for cell in _CELLS if cell.scheme == "pbim"),
@@ -125,6 +180,8 @@ CLIFF_SENSITIVITY = Study(
         Group(name="learner", label="Q learning rate and step cap"),
         Group(name="network", label="RND's network"),
         Group(name="centring", label="Reading of F-bar"),
+        Group(name="reading", label="RND's initialisation, optimiser and training"),
+        Group(name="base", label="Base reading: Q learning rate and step cap"),
     ),
     grid=grid(ENV),
     heat=(
@@ -148,5 +205,14 @@ CLIFF_SENSITIVITY = Study(
             for optimizer in OPTIMIZERS
         ),
         _heat("pbim: final return", "centring", "encoding", _CENTRING),
+        *(
+            _heat(
+                f"pbim, {encoding}: final return",
+                "size",
+                "reading",
+                [cell for cell in _READING if (cell.scheme, cell.params["encoding"]) == ("pbim", encoding)],
+            )
+            for encoding in ENCODINGS
+        ),
     ),
 )

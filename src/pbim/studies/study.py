@@ -63,6 +63,7 @@ class Cell:
         group: The group that it is shown in.
         params: What varies, for tables and heat maps.
         seeds: The number of its runs where that is not the study's.
+        first_seed: The least seed of its runs.
 
     """
 
@@ -73,6 +74,7 @@ class Cell:
     group: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     seeds: int | None = None
+    first_seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.learner.shaping.label)
@@ -81,6 +83,10 @@ class Cell:
     def document(self, seed: int) -> dict[str, JSON]:
         """Return the whole configuration of a run: what its key is the hash of."""
         return run_document(self.learner, seed)
+
+    def seeds_from_first(self, seeds: int) -> range:
+        """Return so many seeds."""
+        return range(self.first_seed, self.first_seed + seeds)
 
     def planned(self, seeds: int) -> PlannedCell:
         """Return the cell as a plan holds it."""
@@ -91,7 +97,7 @@ class Cell:
             group=self.group,
             params=dict(self.params),
             exact=self.learner.exact,
-            runs=tuple(PlannedRun(seed=seed, key=key_of(self.document(seed))) for seed in range(seeds)),
+            runs=tuple(PlannedRun(seed=seed, key=key_of(self.document(seed))) for seed in self.seeds_from_first(seeds)),
         )
 
 
@@ -155,7 +161,7 @@ class Study:
     def runs(self) -> Iterator[tuple[Cell, int, dict[str, JSON]]]:
         """Yield every run as (cell, seed, configuration); equal configurations of several cells are the same run."""
         for cell in self.cells:
-            for seed in range(self.seeds_of(cell)):
+            for seed in cell.seeds_from_first(self.seeds_of(cell)):
                 yield cell, seed, cell.document(seed)
 
     def seeds_of(self, cell: Cell) -> int:
@@ -170,7 +176,7 @@ class Study:
         frames: int | None = None,
         quick: bool = False,
     ) -> "Study":
-        """Return this study with other seeds, fewer schemes or cells, other frames, or at smoke size.
+        """Return this study with other seeds, fewer schemes, groups or cells, other frames, or at smoke size.
 
         Raises:
             InputError: If a number is too small or too large, no name is given or an unknown one, or ``frames`` is
@@ -210,11 +216,13 @@ class Study:
         )
 
     def _chosen(self, only: tuple[str, ...]) -> tuple[Cell, ...]:
-        known = list(dict.fromkeys([cell.scheme for cell in self.cells] + [cell.name for cell in self.cells]))
+        names = [{cell.scheme, cell.group, cell.name} - {""} for cell in self.cells]
+        known = [cell.scheme for cell in self.cells] + [group.name for group in self.groups if group.name]
+        known = list(dict.fromkeys(known + [cell.name for cell in self.cells]))
         if not only:
-            raise InputError(f"only must name a scheme or a cell, received none: choose of {', '.join(known)}")
+            raise InputError(f"only must name a scheme, a group or a cell, received none: choose of {', '.join(known)}")
         wanted = {choose("only", name, known) for name in only}
-        return tuple(cell for cell in self.cells if {cell.scheme, cell.name} & wanted)
+        return tuple(cell for cell, mine in zip(self.cells, names, strict=True) if mine & wanted)
 
     def plan(self, *, command: str, version: str, commit: str | None) -> Plan:
         """Return the study as ``study.json`` holds it."""
