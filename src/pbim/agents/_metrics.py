@@ -36,7 +36,7 @@ class Metrics(NamedTuple):
         Array, Metric(label="Extrinsic return", unit="reward", better="higher", average="episodes", curve=True)
     ]
     intrinsic_return: Annotated[Array, Metric(label="Intrinsic return", unit="reward", average="episodes")]
-    shaping_return: Annotated[Array, Metric(label="Return of F'", unit="reward", average="episodes")]
+    shaping_return: Annotated[Array, Metric(label="Undiscounted return of F'", unit="reward", average="episodes")]
     discounted_shaping: Annotated[Array, Metric(label="Discounted return of F'", unit="reward", average="episodes")]
     goal_length: Annotated[
         Array,
