@@ -171,10 +171,10 @@ def test_a_store_with_other_defaults_is_refused(tmp_path):
     from pbim.studies.reproduce import check_defaults
 
     study = STUDIES["cliff"].sized(seeds=1, only=("none",))
-    document = study.cells[0].document(0)
+    document = study.cells[0].document(100)
     store = Store(tmp_path)
     store.begin({**document, "defaults": {**document["defaults"], "epsilon_min": 0.2}}, Status())
-    with pytest.raises(InputError, match="none seed 0 with another default of epsilon_min"):
+    with pytest.raises(InputError, match="none seed 100 with another default of epsilon_min"):
         check_defaults(study, store)
     store.begin(document, Status())
     check_defaults(study, store)
