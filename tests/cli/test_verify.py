@@ -42,7 +42,7 @@ def test_exact_conversions_exit_with_0(shaping, options, capsys):
     assert "exactly, in rational arithmetic" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("shaping", ["raw", "pies", "unsettled-pbrs", "flipped-pbim"])
+@pytest.mark.parametrize("shaping", ["raw", "pies", "inexact-pbim", "unsettled-pbrs", "flipped-pbim"])
 def test_the_others_exit_with_1(shaping, capsys):
     assert pbim_verify("--shaping", shaping, "--float") == 1
     assert "in floats" in capsys.readouterr().out

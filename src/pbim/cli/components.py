@@ -73,7 +73,8 @@ def make(family: Family, name: str, **offered: Any) -> Any:
 def conversion(name: str, gamma: Any, **offered: Any) -> Shaping[Any]:
     """Return the conversion that a name means, for a discount, with what is offered for its other fields."""
     halves = tuple(make("shaping", half, gamma=gamma, **offered) for half in ("geometric", "grm"))
-    made: Shaping[Any] = make("shaping", name, gamma=gamma, decay_steps=1_000_000, members=halves, **offered)
+    needed = {"gamma": gamma, "decay_steps": 1_000_000, "members": halves, "discount": "start"}
+    made: Shaping[Any] = make("shaping", name, **needed, **offered)
     return made
 
 
