@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
-from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -17,6 +16,7 @@ import tyro
 from pbim.config import Family, decode, find
 from pbim.errors import InputError
 from pbim.shaping import Centring, Shaping
+from pbim.verification.numbers import parse
 
 STYLE = (tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
 
@@ -120,7 +120,7 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
             metavar="NUMBER",
-            instance_from_str=lambda words: Fraction(words[0]) if exact else float(Fraction(words[0])),
+            instance_from_str=lambda words: parse(words[0]) if exact else float(parse(words[0])),
             is_instance=lambda value: isinstance(value, Real),
             str_from_instance=lambda value: [str(value)],
         )
@@ -145,7 +145,7 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
             metavar="NAME",
-            instance_from_str=lambda _: None,
+            instance_from_str=_none,
             is_instance=lambda value: value is None,
             str_from_instance=lambda _: ["none"],
         )
@@ -174,6 +174,12 @@ def check_seed(seed: int) -> None:
     """Refuse a seed that not every random generator takes."""
     if not 0 <= seed < 2**32:
         raise InputError(f"seed must be a whole number from 0 to {2**32 - 1}, received {seed}: 0 is the first")
+
+
+def _none(words: Sequence[str]) -> None:
+    """Read ``none`` alone: any other text is for the other types of a field that may be None."""
+    if words[0].lower() != "none":
+        raise ValueError(f"{words[0]!r} is not none")
 
 
 def _option(field: str) -> str:
