@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pbim.errors import InputTypeError
 from pbim.intrinsic import (
     E3B,
     ICM,
@@ -171,3 +172,22 @@ def test_a_key_that_cannot_be_saved_is_named():
     bonus = EpisodicCount(key=lambda _: [frozenset({1}), frozenset({2})])
     bonus.update(INTEGERS)
     refuses(lambda _: bonus.state_dict(), None, "to be saved, received a key of type frozenset")
+
+
+def test_texts_are_keys_and_an_entry_that_is_none_is_named():
+    """MiniGrid's observations: Gymnasium batches their missions as a tuple, one text per environment."""
+    no = np.zeros(2, bool)
+    view = {
+        "direction": np.array([0, 1]),
+        "image": np.zeros((2, 3), np.uint8),
+        "mission": ("get the key", "get the key"),
+    }
+    step = Transition(view, no, view, no, no, {})
+    bonus = EpisodicCount(alpha=1.0)
+    bonus.update(step)
+    np.testing.assert_array_equal(bonus.reward(step), [0.5, 0.5])
+    moved = {**view, "mission": ("get the key", "open the door")}
+    np.testing.assert_array_equal(bonus.reward(step._replace(next_obs=moved)), [0.5, 1.0])
+    floats = step._replace(next_obs={**view, "place": np.zeros((2, 2))})
+    with pytest.raises(InputTypeError, match=r"entry 'place' of the observation: keys must be discrete.*key=lambda"):
+        bonus.reward(floats)

@@ -98,14 +98,19 @@ def _check_mask(who: str, name: str, transition: Transition) -> None:
 
 
 def _observation_keys(who: str, observation: Any) -> list[Hashable]:
-    """Return keys of an observation of a Discrete, MultiDiscrete, integer Box, Dict or Tuple space."""
+    """Return keys of an observation of a Discrete, MultiDiscrete, integer Box, Text, Dict or Tuple space."""
     if type(observation) is np.ndarray:
         return _rows(who, observation)
-    if isinstance(observation, dict):
-        return list(zip(*(_observation_keys(who, observation[name]) for name in sorted(observation)), strict=True))
-    if isinstance(observation, tuple):
-        return list(zip(*(_observation_keys(who, part) for part in observation), strict=True))
+    if isinstance(observation, dict | tuple) and not _is_texts(observation):
+        parts = sorted(observation.items()) if isinstance(observation, dict) else enumerate(observation)
+        keys = [_observation_keys(f"{who}, entry {name!r} of the observation", part) for name, part in parts]
+        return list(zip(*keys, strict=True))
     return _rows(who, observation)
+
+
+def _is_texts(observation: Any) -> bool:
+    """Tell whether it is one text per environment, as MiniGrid's missions are; Gymnasium batches them as a tuple."""
+    return isinstance(observation, tuple) and all(isinstance(part, str) for part in observation)
 
 
 def _rows(who: str, values: Any) -> list[Hashable]:

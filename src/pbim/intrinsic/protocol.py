@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -126,9 +126,7 @@ def as_intrinsic(bonus: Bonus) -> Intrinsic:
 
     """
     if isinstance(bonus, type):
-        raise InputTypeError(
-            f"intrinsic must be an instance, received the class {bonus.__name__}: make one, as in {bonus.__name__}(...)"
-        )
+        refuse_class(bonus)
     if hasattr(bonus, "reward") and hasattr(bonus, "update"):
         return bonus
     if callable(bonus):
@@ -136,6 +134,13 @@ def as_intrinsic(bonus: Bonus) -> Intrinsic:
     raise InputTypeError(
         f"intrinsic must be a callable transition -> array or have reward(transition) and update(transition), "
         f"received {type(bonus).__name__}: add the missing method or pass a function"
+    )
+
+
+def refuse_class(bonus: type[Any]) -> NoReturn:
+    """Say that a bonus is made first."""
+    raise InputTypeError(
+        f"intrinsic must be an instance, received the class {bonus.__name__}: make one, as in {bonus.__name__}(...)"
     )
 
 

@@ -40,6 +40,9 @@ class RND(LearnedBonus):
     ``update`` adds the batch to the statistics, then trains once through it. A rollout of many steps may be given as
     one batch. Memory: bounded by the networks.
 
+    The errors have no unit: untrained networks pay tens, against which a goal worth 1 is lost. Bring them to a size of
+    your choice, as the paper does: ``Scaled(RunningStdScaled(RND(), gamma=0.99), 0.025)``.
+
     Burda et al. 2019 (arXiv 1810.12894), Sections 2.2 and 2.4. Shapes: transition (num_envs, ...) -> (num_envs,).
 
     Args:
