@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pbim.shaping import recommended
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -56,3 +58,13 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_readme_starts_with_the_recommended_conversion():
+    """Commands, messages and examples name what ``recommended`` returns; README says it in full."""
+    named = re.findall(r"pbim\.Geometric\(gamma=(\d[\d.]*), rate=([\d.]+)\)", (ROOT / "README.md").read_text())
+    assert named
+    assert {float(rate) for _, rate in named} == {recommended(float(gamma)).rate for gamma, _ in named}
+    start = re.search(r"Start with `pbim\.(\w+)\(gamma=\.\.\., rate=([\d.]+)\)`", (ROOT / "README.md").read_text())
+    assert start
+    assert (start[1], float(start[2])) == (type(recommended(0.99)).__name__, recommended(0.99).rate)

@@ -92,6 +92,11 @@ def namespace(**arrays: Values) -> Any:
                 f"{name} must be a NumPy, JAX or PyTorch array, received {type(array).__name__}: "
                 f"convert it first, for example with numpy.asarray({name})"
             )
+        if isinstance(array, np.ndarray) and not isinstance(array, np.memmap) and type(array) is not np.ndarray:
+            raise InputTypeError(
+                f"{name} must be a plain NumPy array, received {type(array).__name__}, which computes by rules of its "
+                f"own: pass {_plain_form(name, array)}"
+            )
     found = {name: compat.array_namespace(array) for name, array in given.items()}
     if len(set(found.values())) > 1:
         libraries = ", ".join(f"{name} is from {library_name(xp)}" for name, xp in found.items())
@@ -100,6 +105,13 @@ def namespace(**arrays: Values) -> Any:
             "convert them to one, and create the state with init(num_envs, like=bonus)"
         )
     return next(iter(found.values()))
+
+
+def _plain_form(name: str, array: Values) -> str:
+    """Return what to write for an array of a subclass."""
+    if isinstance(array, np.ma.MaskedArray):
+        return f"{name}.filled(0) and valid=~numpy.ma.getmaskarray({name})"
+    return f"numpy.asarray({name})"
 
 
 def library_name(xp: Any) -> str:
@@ -129,13 +141,31 @@ def is_concrete(array: Values) -> bool:
     return not (compat.is_jax_array(array) and isinstance(array, sys.modules["jax"].core.Tracer))
 
 
-def zeros(shape: tuple[int, ...], like: Values, dtype: Any = None) -> Values:
-    """Return zeros in the library and on the device of ``like``, in its wide dtype unless one is given."""
-    if is_exact(like) and dtype is None:
+def zeros(shape: tuple[int, ...], like: Values) -> Values:
+    """Return zeros in the library and on the device of ``like``, in its wide dtype."""
+    if is_exact(like):
         return np.full(shape, Fraction(0), dtype=object)
     xp = compat.array_namespace(like)
     kwargs = {} if compat.is_jax_array(like) else {"device": compat.device(like)}
-    return xp.zeros(shape, dtype=wide_dtype(like) if dtype is None else dtype, **kwargs)
+    made = xp.zeros(shape, dtype=wide_dtype(like), **kwargs)
+    if is_concrete(like):
+        return made
+    # inside jax.shard_map it is part of an array's type over which devices it varies: as ``like`` does
+    return made + xp.sum(xp.astype(xp.reshape(like, (-1,))[:0], made.dtype))
+
+
+def counter(lanes: Values) -> Values:
+    """Return 0 of shape () to count with: whole numbers in JAX, whose single precision stops counting at 2^24."""
+    return lanes.astype("int32").sum() if compat.is_jax_array(lanes) and lanes.dtype.itemsize < 8 else lanes.sum()
+
+
+def counted(count: Values, more: Values) -> Values:
+    """Return ``count`` and what has come to it, in the dtype of ``count``; whole numbers stop at their largest."""
+    if isinstance(count, np.float64) or not compat.is_jax_array(count) or count.dtype.kind != "i":
+        return count + more
+    xp = compat.array_namespace(count)
+    total = count + xp.asarray(more, dtype=count.dtype)
+    return xp.where(total < count, xp.iinfo(count.dtype).max, total)  # the sum of two positive numbers wraps around
 
 
 def distinct(tree: TreeT) -> TreeT:
@@ -258,9 +288,28 @@ def _real(xp: Any, name: str, array: Values) -> Values:
     raise InputTypeError(f"{name} must hold real numbers, received {array.dtype}: convert it to float32 or float64")
 
 
+def is_tensor(array: Values) -> bool:
+    """Tell whether ``array`` is PyTorch's."""
+    return type(array) is not np.ndarray and compat.is_torch_array(array)
+
+
+def detached(tree: Any) -> Any:
+    """Return a tree of arrays without gradients: PyTorch would keep the graph of every step that went before."""
+    return _mapped(lambda leaf: leaf.detach() if getattr(leaf, "requires_grad", False) else leaf, tree)
+
+
+def copied(array: Values) -> Values:
+    """Return an array that may be edited in place without harm; JAX's cannot be edited."""
+    if type(array) is np.ndarray:
+        return array.copy()
+    if is_tensor(array):
+        return array.clone()
+    return array if compat.is_jax_array(array) else np.array(array)
+
+
 def on_host(array: Values) -> Values:
     """Return a PyTorch tensor as NumPy can read it, without its gradient; anything else as it is."""
-    if type(array) is np.ndarray or not compat.is_torch_array(array):
+    if not is_tensor(array):
         return array
     tensor = array.detach().cpu()
     return tensor.float() if tensor.dtype is sys.modules["torch"].bfloat16 else tensor
@@ -268,9 +317,7 @@ def on_host(array: Values) -> Values:
 
 def has_numpy_view(array: Values) -> bool:
     """Tell whether ``array`` is a PyTorch tensor that NumPy can read in place."""
-    if type(array) is np.ndarray or not compat.is_torch_array(array):
-        return False
-    return array.device.type == "cpu" and not array.requires_grad and array.dtype in _viewable_dtypes()
+    return is_tensor(array) and array.device.type == "cpu" and array.dtype in _viewable_dtypes()
 
 
 def have_numpy_views(tree: Any) -> bool:
@@ -279,7 +326,7 @@ def have_numpy_views(tree: Any) -> bool:
         return True
     if isinstance(tree, dict | tuple):
         return all(map(have_numpy_views, tree.values() if isinstance(tree, dict) else tree))
-    return tree.device.type == "cpu" and not tree.requires_grad and tree.dtype is not sys.modules["torch"].bfloat16
+    return tree.device.type == "cpu" and tree.dtype is not sys.modules["torch"].bfloat16
 
 
 def to_numpy_views(tree: Any) -> Any:

@@ -9,7 +9,9 @@ import dataclasses
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
 from importlib import import_module
@@ -18,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin,
 
 import numpy as np
 
-from pbim.errors import InputError, InputTypeError, MissingExtraError, choose
+from pbim.errors import InputError, InputTypeError, MissingExtraError, RepaymentWarning, choose
 
 Family = Literal["shaping", "intrinsic", "env", "learner"]
 JSON = Any
@@ -37,6 +39,9 @@ MARKS: dict[Family, str] = {"shaping": "guarantee", "intrinsic": "reward", "env"
 
 SCHEMA = 2
 """The version of a run's configuration; part of its key."""
+
+OLD_DEFAULT = "old default"
+"""The metadata of a field whose default has changed: documents still leave the old one out, so no key changes."""
 
 T = TypeVar("T")
 
@@ -183,7 +188,9 @@ def decode(data: JSON) -> Any:
     True
     """
     try:
-        return _decoded(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RepaymentWarning)  # who made it first was warned
+            return _decoded(data)
     except InputError:
         raise
     except (TypeError, ValueError, ArithmeticError, ImportError, AttributeError) as error:
@@ -205,7 +212,10 @@ def _decoded(data: JSON) -> Any:
         return _function(data["function"])
     if "kind" not in data:
         return {name: _decoded(part) for name, part in data.items()}
-    return _class_of(str(data["kind"]))(**{name: _decoded(part) for name, part in data.items() if name != "kind"})
+    cls = _class_of(str(data["kind"]))
+    fields = dataclasses.fields(cls)
+    absent = {field.name: field.metadata[OLD_DEFAULT] for field in fields if OLD_DEFAULT in field.metadata}
+    return cls(**absent | {name: _decoded(part) for name, part in data.items() if name != "kind"})
 
 
 def canonical(data: JSON) -> str:
@@ -295,6 +305,9 @@ def _number(value: Any, hint: Any) -> Any:
 
 
 def _default(field: "dataclasses.Field[Any]") -> Any:
+    """Return the value that documents leave out."""
+    if OLD_DEFAULT in field.metadata:
+        return field.metadata[OLD_DEFAULT]
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -325,7 +338,11 @@ def _class_of(kind: str) -> type[Any]:
         for cls in _parts(family):
             if cls.kind == kind:
                 return cls
-    raise InputError(f"kind must name a component of pbim, received {kind!r}: use the pbim that wrote it")
+    near = get_close_matches(kind, [cls.kind for family in HOMES for cls in _parts(family)], n=1)
+    raise InputError(
+        f"kind must name a component of pbim, received {kind!r}: "
+        + (f"did you mean {near[0]!r}?" if near else "use the pbim that wrote it")
+    )
 
 
 @cache

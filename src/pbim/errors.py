@@ -1,9 +1,11 @@
 """What pbim raises when an argument breaks a rule, and warns when one is risky."""
 
+import sys
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "InputTypeError", "MissingExtraError", "RepaymentWarning", "choose"]
+__all__ = ["InputError", "InputTypeError", "MissingExtraError", "RepaymentWarning", "choose", "warn"]
 
 
 class InputError(ValueError):
@@ -20,6 +22,25 @@ class MissingExtraError(ModuleNotFoundError):
 
 class RepaymentWarning(UserWarning):
     """A conversion would have to repay numbers too large for a learner."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside pbim that called it, however deep: constructors of dataclasses lie between."""
+    level = 2
+    while _is_ours(level):
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(level: int) -> bool:
+    """Tell whether the caller of ``warn`` that many frames up is pbim, or what makes a dataclass."""
+    try:
+        frame = sys._getframe(level)
+    except ValueError:  # there is nothing above
+        return False
+    module = str(frame.f_globals.get("__name__", ""))
+    made = frame.f_code.co_filename == "<string>" or frame.f_code.co_name == "__post_init__"
+    return made or module == "dataclasses" or module.split(".")[0] == "pbim"
 
 
 def choose(argument: str, received: str, options: Iterable[str]) -> str:

@@ -13,9 +13,10 @@ import pytest
 
 from pbim._files import alone
 from pbim.cli import main
-from pbim.cli.train import RECOMMENDED, Train
+from pbim.cli.train import Train
 from pbim.cli.watch import Watch
 from pbim.errors import InputError
+from pbim.shaping import GRM, recommended
 from pbim.training import checkpoint
 from pbim.training.run import CHECKPOINT, METRICS, SETTINGS
 
@@ -97,7 +98,9 @@ def test_adops_and_adopes_come_with_two_critics():
 
 
 def test_a_bonus_without_a_conversion_gets_the_recommended_one():
-    assert quick(shaping=None).learner.shaping.kind == RECOMMENDED
+    for gamma in (0.9, 0.99, 0.995):
+        assert quick(shaping=None, gamma=gamma).learner.shaping == recommended(gamma)
+        assert quick(shaping="grm", gamma=gamma).learner.shaping == GRM(gamma=gamma)
     assert quick(shaping=None, intrinsic=None).learner.shaping.kind == "none"
 
 

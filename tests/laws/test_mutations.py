@@ -13,8 +13,8 @@ import torch
 import pbim.shaping as original
 
 HOME = Path(original.__file__).parent
-WAYS = {"in place": np.asarray, "pure": lambda array: torch.asarray(array).requires_grad_()}
-"""NumPy's arrays are settled in place, tensors with gradients by the pure body, as JAX's arrays are."""
+WAYS = {"in place": np.asarray, "pure": torch.asarray}
+"""NumPy's arrays are settled in place, tensors beside what NumPy cannot view by the pure body, as JAX's arrays are."""
 
 MUTANTS = {
     "settled with the wrong sign": ("_ledger", "put(shaped, ended, -ledger)", "put(shaped, ended, ledger)"),
@@ -113,7 +113,7 @@ def laws_hold(package, way) -> bool:
                 given = WAYS[way](bonus.copy())
                 ends, counts = _like(given, ended), None if mask is None else _like(given, mask)
                 _, shaped = shaping.rollout(shaping.init(3, like=given), given, ends, valid=counts)
-                shaped = shaped if way == "in place" else shaped.detach().numpy()
+                shaped = shaped if way == "in place" else shaped.numpy()
                 if shaped.dtype != bonus.dtype or _worst_residual(shaped, ended, mask) > 1e-12:
                     return False
                 if not _follows_definition(shaping, shaped, bonus, ended, mask):
@@ -122,7 +122,7 @@ def laws_hold(package, way) -> bool:
 
 
 def _like(array, flags):
-    return flags if isinstance(array, np.ndarray) else torch.asarray(flags)
+    return flags if isinstance(array, np.ndarray) else torch.asarray(flags).to(torch.bfloat16)
 
 
 def _worst_residual(shaped, ended, mask) -> float:

@@ -1,6 +1,7 @@
 """Bad input gets one sentence that names the argument, the rule, what was received and the way out."""
 
 import warnings
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import jax
@@ -57,7 +58,15 @@ NEVER = np.zeros(2, bool)
         (lambda: pbim.PIES(decay_steps=0), ["decay_steps", "at least 1", "0"]),
         (lambda: pbim.PBRS(gamma=2), ["gamma", "(0, 1]", "2"]),
         (lambda: sh.ExponentialMean(rate=0), ["rate", "(0, 1]", "0"]),
+        (lambda: sh.ExponentialMean(rate=True), ["rate", "(0, 1]", "True"]),
         (lambda: sh.PreviousRollout(steps=0), ["steps", "at least 1", "0"]),
+        (lambda: sh.PreviousRollout(steps=True), ["steps", "whole number", "True"]),
+        (lambda: sh.FixedMean(mean=float("nan")), ["mean", "finite", "nan"]),
+        (lambda: sh.FixedMean(mean=True), ["mean", "number", "True"]),
+        (lambda: pbim.PBIM(gamma=Fraction(10**400)), ["gamma", "(0, 1]", "1000"]),
+        (lambda: pbim.PBIM(gamma=0.9, max_steps=-1), ["max_steps", "at least 1", "-1"]),
+        (lambda: pbim.PBIM(gamma=0.9, max_steps=float("nan")), ["max_steps", "whole number", "nan"]),
+        (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9),), weights=(True,)), ["weights", "positive numbers"]),
         (lambda: pbim.PBIM(gamma=0.9).init(0), ["num_envs", "at least 1", "0"]),
         (lambda: pbim.PBIM(gamma=0.9).init(2.0), ["num_envs", "whole number", "2.0"]),
         (lambda: pbim.PBIM(gamma=0.9).init(2, like=[1.0]), ["like", "array", "list"]),
@@ -87,6 +96,10 @@ def test_configurations_are_refused(make, words):
         (torch.ones(2), torch.zeros(2, dtype=torch.bool), ["one library", "torch", "numpy", "like=bonus"]),
         (jnp.ones(2), jnp.zeros(2, bool), ["one library", "jax", "numpy"]),
         (np.ones(2), torch.zeros(2, dtype=torch.bool), ["one library", "ended is from torch"]),
+        (np.ma.masked_array(np.ones(2), [True, False]), NEVER, ["bonus", "plain", "MaskedArray", "filled(0)", "valid"]),
+        (np.ones(2), np.ma.masked_array(NEVER, [True, False]), ["ended", "plain", "MaskedArray"]),
+        (np.ones((1, 2)).view(np.matrix), NEVER, ["bonus", "matrix", "numpy.asarray(bonus)"]),
+        (np.ones(2).view(np.recarray), NEVER, ["bonus", "plain", "recarray"]),
     ],
 )
 @pytest.mark.parametrize("conversion", [pbim.PBIM(gamma=0.9), pbim.Raw(), pbim.PBRS(gamma=0.9)])
@@ -122,6 +135,67 @@ def test_a_large_repayment_is_announced_with_numbers_and_alternatives():
         pbim.Bounded(gamma=0.99, limit=1000, max_steps=10_000)
     with pytest.warns(pbim.RepaymentWarning, match="PBIM: with gamma=0.99"):
         pbim.Mixture(members=(pbim.PBIM(gamma=0.99), pbim.GRM(gamma=0.99))).check_horizon(10_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: pbim.Geometric(gamma=0.9, rate=0.02), r"gamma=0.9, .* 1000 steps owe 1.*e\+38; .*rate=0.2\)"),
+        (lambda: pbim.Geometric(gamma=0.9, rate=0.1), "owe 1.11e"),  # at 1 - gamma a debt neither grows nor falls
+        (lambda: pbim.Geometric(gamma=Fraction(1, 2), rate=Fraction(1, 3)), r"Geometric\(gamma=1/2, rate=1\)"),
+        (lambda: pbim.GRM(gamma=0.5, delay=32), r"GRM\(gamma=0.5, delay=2\)"),
+        (lambda: pbim.Bounded(gamma=0.99, limit=1e8), r"limit 1e\+08.* owe 2.32e\+06"),
+        (lambda: pbim.Bounded(gamma=0.9, limit=float("inf")), "owe"),
+        (lambda: replace(pbim.Geometric(gamma=0.99, rate=0.02), gamma=0.9), "rate=0.2"),
+        (lambda: OwnGeometric(gamma=0.9, rate=0.02), "rate=0.2"),
+    ],
+)
+def test_debts_that_grow_without_bound_are_announced_where_they_are_made(make, words):
+    """At construction, when no length of an episode is known, on the line of the caller."""
+    with pytest.warns(pbim.RepaymentWarning, match=words) as caught:
+        make()
+    assert [warning.filename for warning in caught] == [__file__]
+    assert caught[0].lineno == make.__code__.co_firstlineno
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnGeometric(pbim.Geometric):
+    """A conversion of a user's, with a check of its own."""
+
+    def __post_init__(self):
+        super().__post_init__()
+
+
+def test_a_geometric_ledger_that_raises_no_warning_owes_little():
+    """The law behind the warning: without it, bonuses of 1 never owe more than the bound, however long the episode."""
+    for gamma, rate in ((0.9, 0.101), (0.99, 0.02), (0.995, 0.02), (0.5, 0.501), (1.0, 0.001)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            conversion = pbim.Geometric(gamma=gamma, rate=rate, normalize=False)
+        bonus = np.ones((20_000, 1))
+        state, _ = conversion.rollout(conversion.init(1), bonus, bonus > 1)
+        assert state.ledger[0] <= 1e4
+
+
+@pytest.mark.parametrize("gamma", [1, 0.999, 0.995, 0.99, 0.98, 0.95, 0.9, 0.5, 0.1, Fraction(9, 10), Fraction(1, 2)])
+def test_no_default_raises_a_warning(gamma):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for conversion in (pbim.Geometric(gamma=gamma), pbim.GRM(gamma=gamma), pbim.Bounded(gamma=gamma)):
+            conversion.check_horizon(10**6)
+            conversion.frozen(1)
+        assert sh.recommended(gamma) == pbim.Geometric(gamma=gamma)
+        assert type(sh.recommended(gamma).rate) is (float if isinstance(gamma, float) else Fraction)
+
+
+def test_what_was_warned_of_once_is_not_warned_of_again():
+    with pytest.warns(pbim.RepaymentWarning):
+        conversion = pbim.Geometric(gamma=0.9, rate=0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        conversion.frozen_at(conversion.init(1))
+        conversion.rollout(conversion.init(1), np.ones((3, 1)), np.zeros((3, 1), bool))
+        pbim.Geometric(gamma=0.9, rate=0.02, max_steps=20)
 
 
 def test_the_alternatives_it_names_raise_no_warning():
@@ -215,3 +289,62 @@ def test_repayments_that_are_none_are_refused(repay, words, to):
     with pytest.raises(pbim.InputError) as error:
         conversion.step(conversion.init(2, like=bonus), bonus, to(NEVER))
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def not_a_number(memory, ledger, earned):
+    return memory, ledger + float("nan")
+
+
+@pytest.mark.parametrize("to", [np.asarray, jnp.asarray, torch.asarray])
+def test_nan_is_not_called_an_overflow(to):
+    bonus, never = to(np.ones((3, 2))), to(np.zeros((3, 2), bool))
+    custom, potential = pbim.Custom(gamma=0.9, repay=not_a_number), pbim.PBRS(gamma=0.9)
+    with pytest.raises(pbim.InputError, match="finite"):
+        custom.rollout(custom.init(2, like=bonus), bonus, never)
+    with pytest.raises(pbim.InputError, match="start must be finite, received nan"):
+        potential.rollout(potential.init(2, like=bonus), bonus, never, start=bonus + float("nan"))
+    unread = to(np.array([[1.0, 1.0], [np.nan, np.nan], [np.nan, np.nan]]))  # read at the first step only
+    assert bool((potential.rollout(potential.init(2, like=bonus), bonus, never, start=unread)[1] < 1).all())
+
+
+def edits_everything(memory, ledger, earned):
+    (before,) = memory
+    before += earned
+    ledger *= 0.3
+    earned *= 0
+    return (before,), ledger
+
+
+def edits_nothing(memory, ledger, earned):
+    return (memory[0] + earned,), 0.3 * ledger
+
+
+def edited(zeros):
+    zeros += 7
+    return (zeros,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Editing(pbim.PBIM):
+    def _repayment(self, arithmetic):
+        return sh.Ledger._repayment(self, arithmetic)
+
+    def payment(self, xp, memory, ledger, entry):
+        del xp
+        ledger *= 0.3
+        entry *= 0
+        return memory, ledger
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.asarray])
+def test_a_repayment_may_edit_what_it_is_given(to):
+    rng = np.random.default_rng(0)
+    bonus, ended = to(rng.random((40, 3))), to(rng.random((40, 3)) < 0.2)
+    pure = pbim.Custom(gamma=0.9, repay=edits_nothing, recall=lambda zeros: (zeros + 7,))
+    expected = pure.rollout(pure.init(3, like=bonus), bonus, ended)[1]
+    for conversion in (pbim.Custom(gamma=0.9, repay=edits_everything, recall=edited), Editing(gamma=0.9)):
+        state = conversion.init(3, like=bonus)
+        shaped = conversion.rollout(state, bonus, ended)[1]
+        np.testing.assert_allclose(shaped, expected, rtol=1e-12)
+        np.testing.assert_array_equal(conversion.rollout(state, bonus, ended)[1], shaped)
+        assert abs(np.asarray(pbim.residuals(shaped, ended, 0.9))).max() < 1e-12

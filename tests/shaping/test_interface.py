@@ -6,10 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
+from jax.sharding import Mesh, PartitionSpec
 
 import pbim
 import streams as s
 from pbim import shaping as sh
+from pbim.config import canonical, decode, encode, encode_short
 
 HALF = Fraction(1, 2)
 EVERY = [
@@ -190,3 +193,93 @@ def test_cut_streams_give_the_same_numbers_bit_by_bit():
         fixed = conversion.frozen(0.5)
         whole = s.convert(fixed, s.Stream(bonus, ended))
         np.testing.assert_array_equal(s.convert(fixed, s.Stream(bonus, ended), [1, 2, 50, 113]), whole)
+
+
+@pytest.mark.parametrize("conversion", EVERY, ids=lambda conversion: type(conversion).__name__)
+def test_a_reward_is_data_and_carries_no_gradient(conversion):
+    """Tensors of a graph would keep every step since the start of training alive."""
+    bonus, ended = torch.rand(4, 2, requires_grad=True) * 2, torch.zeros(4, 2, dtype=torch.bool)
+    kwargs = extra(conversion, bonus)
+    state, shaped = conversion.rollout(conversion.init(2, like=bonus), bonus, ended, **kwargs)
+    tracked = jax.tree.map(lambda leaf: leaf.clone().requires_grad_() if leaf.is_floating_point() else leaf, state)
+    again, one = conversion.step(tracked, bonus[0], ended[0], **{name: array[0] for name, array in kwargs.items()})
+    certificate = pbim.Certificate(gamma=0.5)
+    seen = certificate.update(certificate.init(2, like=bonus), bonus, ended)
+    assert not any(leaf.requires_grad for leaf in jax.tree.leaves((state, shaped, again, one, seen)))
+
+
+def test_jax_differentiates_only_where_it_is_asked_to():
+    conversion = pbim.PBIM(gamma=0.5, normalize=False)
+
+    def first_reward(bonus):
+        return conversion.rollout(conversion.init(1, like=bonus), bonus, jnp.zeros((3, 1), bool))[1][0, 0]
+
+    np.testing.assert_array_equal(jax.grad(first_reward)(jnp.ones((3, 1))), [[1.0], [0.0], [0.0]])
+
+
+@pytest.mark.parametrize("conversion", EVERY, ids=lambda conversion: type(conversion).__name__)
+def test_a_state_may_be_made_on_every_device_of_a_mesh(conversion):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("devices",))
+    bonus, never = jnp.arange(6.0).reshape(3, 2), jnp.zeros((3, 2), bool)
+    certificate = pbim.Certificate(gamma=0.5)
+
+    def run(bonus, ended):
+        kwargs = extra(conversion, bonus)
+        _, shaped = conversion.rollout(conversion.init(2, like=bonus), bonus, ended, **kwargs)
+        return shaped, certificate.update(certificate.init(2, like=shaped), shaped, ended).total
+
+    part = PartitionSpec(None, "devices")
+    shards = jax.shard_map(run, mesh=mesh, in_specs=(part, part), out_specs=(part, PartitionSpec("devices")))
+    for found, expected in zip(jax.jit(shards)(bonus, never), run(bonus, never), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_jax_counts_beyond_single_precision_and_never_wraps_around():
+    """At 2^24 single precision stands still: adding 1 changes nothing."""
+    shaping, fading, certificate = pbim.PBIM(gamma=0.5), pbim.PIES(decay_steps=2**25), pbim.Certificate(gamma=0.5)
+    one, yes = jnp.ones(1), jnp.ones(1, bool)
+    for start, end in ((2**24, 2**24 + 3), (2**31 - 2, 2**31 - 1)):
+        state, faded, seen = (each.init(1, like=one) for each in (shaping, fading, certificate))
+        state = state._replace(centre=state.centre._replace(count=jnp.asarray(start, state.centre.count.dtype)))
+        faded = faded._replace(transitions=jnp.asarray(start, faded.transitions.dtype))
+        seen = seen._replace(episodes=jnp.asarray(start, seen.episodes.dtype))
+        for step in range(3):
+            state, _ = shaping.step(state, one, yes) if step else shaping.rollout(state, one[None], yes[None])
+            faded, _ = fading.step(faded, one, yes)
+            seen = certificate.update(seen, one, yes)
+        assert [int(n) for n in (state.centre.count, faded.transitions, seen.episodes)] == [end] * 3
+    assert float(fading.coefficient(jnp.asarray(2**24 + 2**20))) == 0.5 - 2**-5
+
+
+def test_counts_of_single_precision_are_loaded_as_whole_numbers():
+    like = jnp.ones(2)
+    for conversion in (pbim.PBIM(gamma=0.5), pbim.PIES(decay_steps=20)):
+        state, _ = conversion.step(conversion.init(2, like=like), like, like > 1)
+        arrays = {name: array.astype(np.float32) for name, array in sh.state_arrays(state).items()}
+        again = sh.load_arrays(conversion.init(2, like=like), arrays)
+        assert jax.tree.map(lambda leaf: leaf.dtype, again) == jax.tree.map(lambda leaf: leaf.dtype, state)
+        np.testing.assert_array_equal(
+            conversion.step(again, like, like > 1)[1], conversion.step(state, like, like > 1)[1]
+        )
+
+
+def test_one_setting_has_one_key():
+    member = (pbim.PBIM(gamma=0.5),)
+    for same in (
+        [pbim.PBIM(gamma=0.5, normalize=sh.FixedMean(mean=mean)) for mean in (1, 1.0, np.float64(1))],
+        [pbim.Mixture(members=member, weights=weights) for weights in ((), (1,), (1.0,), (Fraction(1),))],
+    ):
+        assert len({canonical(encode_short(conversion)[0]) for conversion in same}) == 1
+
+
+def test_a_default_that_changed_leaves_keys_as_they_were():
+    """0.1 and 1 were the defaults of published runs, whose keys leave them out."""
+    assert encode_short(pbim.Geometric(gamma=0.9, rate=0.1))[0] == {"kind": "geometric", "gamma": 0.9}
+    assert encode_short(pbim.GRM(gamma=0.9, delay=1))[0] == {"kind": "grm", "gamma": 0.9}
+    for conversion in (pbim.Geometric(gamma=0.99), pbim.GRM(gamma=0.99), pbim.Geometric(gamma=0.9, rate=0.1)):
+        assert decode(encode_short(conversion)[0]) == conversion == decode(encode(conversion))
+
+
+def test_a_kind_that_is_nearly_right_is_suggested():
+    with pytest.raises(pbim.InputError, match="received 'gemetric': did you mean 'geometric'"):
+        decode({"kind": "gemetric", "gamma": 0.9})

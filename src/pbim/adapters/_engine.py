@@ -333,7 +333,7 @@ class _Episodes:
 def _check(shaping: Any, truncation: Any, update_every: Any, max_episode_steps: Any) -> None:
     if not isinstance(shaping, Shaping):
         raise InputTypeError(
-            f"shaping must be a conversion, received {shaping!r}: pass an instance such as pbim.PBIM(gamma=0.99)"
+            f"shaping must be a conversion, received {shaping!r}: pass an instance such as pbim.Geometric(gamma=0.99)"
         )
     needed = sorted(set(shaping.extra) - {"start"})
     if needed:

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 ALPHA = 0.025
 """The bonus coefficient where none is given: the paper's largest on DoorKey."""
-RECOMMENDED = "geometric"
-"""The conversion of a bonus where none is named."""
-PRESETS = {"rate": 0.02, "delay": 32}
-"""How strong a conversion is where nothing is said: what our study of DoorKey found best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +77,12 @@ class Train:
 def _learner(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return PPO with the components that the words name and every other setting by default, and the other words."""
     from pbim.agents import PPO, Adops
-    from pbim.shaping import NoBonus, Raw
+    from pbim.shaping import NoBonus, Raw, recommended
     from pbim.training.bonuses import bonus_for
     from pbim.training.environments import environment
 
     bonus_name, rest = components.take(arguments, "--intrinsic", "none")
-    name, rest = components.take(rest, "--shaping", "none" if bonus_name == "none" else RECOMMENDED)
+    name, rest = components.take(rest, "--shaping", "none" if bonus_name == "none" else recommended(1).kind)
     gamma, rest = components.take(rest, "--gamma", "0.99")
     env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("DoorKey-8x8", rest)
     if ":" in env_name:
@@ -104,7 +100,7 @@ def _learner(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     if name in ("adops", "adopes"):
         correction = Adops(rise_frames=0 if name == "adops" else 1_000_000)
         return PPO(**settings, shaping=Raw(), correction=correction, critics="separate"), rest
-    shaping = NoBonus() if name == "none" else components.conversion(name, settings["gamma"], **PRESETS)
+    shaping = NoBonus() if name == "none" else components.conversion(name, settings["gamma"])
     return PPO(**settings, shaping=shaping), rest
 
 

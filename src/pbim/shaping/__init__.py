@@ -14,7 +14,7 @@ from pbim.shaping._centring import (
     merge_means as merge_means,
 )
 from pbim.shaping._custom import Custom as Custom
-from pbim.shaping._geometric import Geometric as Geometric
+from pbim.shaping._geometric import Geometric as Geometric, recommended as recommended
 from pbim.shaping._grm import GRM as GRM
 from pbim.shaping._inexact import InexactPBIM as InexactPBIM
 from pbim.shaping._ledger import Ledger as Ledger, LedgerState as LedgerState
@@ -77,6 +77,7 @@ __all__ = [
     "load_arrays",
     "load_state",
     "merge_means",
+    "recommended",
     "save_state",
     "state_arrays",
 ]

@@ -137,18 +137,20 @@ class PIES(Shaping[FadingState]):
     def coefficient(self, transitions: ArrayT) -> ArrayT:
         """Return xi after that many ``transitions``, of any shape."""
         xp = array_namespace(transitions)
-        left = 1 - transitions / self.decay_steps
+        left = 1 - transitions / float(self.decay_steps)
         coefficient: ArrayT = xp.where(left > 0, left, xp.zeros_like(left))
         return coefficient
 
     def _start(self, lanes: Values) -> FadingState:
-        return FadingState(lanes, array_namespace(lanes).sum(lanes))
+        return FadingState(lanes, _arrays.counter(lanes))
 
     def _run(self, state: FadingState, rows: Rows, extra: Extra) -> tuple[FadingState, Values]:
         del extra
         xp = array_namespace(rows.values)
         counted = xp.ones_like(rows.ended) if rows.valid is None else rows.valid
-        totals = state.transitions + xp.cumulative_sum(xp.sum(xp.astype(counted, state.lanes.dtype), axis=1))
+        totals = _arrays.counted(
+            state.transitions, xp.cumulative_sum(xp.sum(xp.astype(counted, state.lanes.dtype), axis=1))
+        )
         before = xp.concat([xp.reshape(xp.asarray(state.transitions), (1,)), totals[:-1]])
         shaped = rows.values * self.coefficient(before)[:, None]
         return FadingState(state.lanes, totals[-1]), xp.astype(shaped, rows.values.dtype, copy=False)

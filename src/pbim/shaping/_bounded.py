@@ -7,7 +7,7 @@ from typing import ClassVar
 from pbim._arrays import Values
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, power
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, geometric_sum, power
 from pbim.shaping._shaping import Guarantee, Level, is_number
 
 
@@ -22,7 +22,8 @@ class Bounded(Ledger):
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        limit: How much may be owed from one step to the next, at least 0.
+        limit: How much may be owed from one step to the next, at least 0. Warns above 10,000 unless ``max_steps`` is
+            given: float32 rewards of that size are rounded too much.
         rate: The share of what lies within the limit that is repaid at every step, in [0, 1].
         normalize: Whether to centre the bonus by its running mean, or the centring to use.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
@@ -63,6 +64,10 @@ class Bounded(Ledger):
         """Return how many times as large a bonus of 1 is repaid: as Geometric's, at most max(1, limit) / gamma."""
         free = max(1.0, power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
         return min(free, max(1.0, float(self.limit)) / float(self.gamma))
+
+    def _largest_debt(self, steps: float) -> float:
+        gamma, share = float(self.gamma), 1 - float(self.rate)
+        return min(geometric_sum(share / gamma, steps), share * float(self.limit) + 1) / gamma
 
     def _repayment(self, arithmetic: Arithmetic) -> Repayment:
         xp, limit, rate = arithmetic.xp, arithmetic.number(self.limit), arithmetic.number(self.rate)

@@ -7,6 +7,7 @@ run). Both are here; all environments share one mean.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isfinite
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from pbim import _arrays
 from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.config import Component
 from pbim.errors import InputError
+from pbim.shaping._shaping import is_count, is_number
 
 
 class Mean(NamedTuple):
@@ -80,7 +82,12 @@ class FixedMean(Centring):
 
     kind: ClassVar[str] = "fixed-mean"
 
-    mean: Real | int = 0
+    mean: Real | float = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.mean) or not isfinite(self.mean):
+            raise InputError(f"mean must be a finite number, received {self.mean!r}: 0 subtracts nothing")
 
     @property
     def label(self) -> str:
@@ -107,7 +114,7 @@ class RunningMean(Centring):
 
     def start(self, lanes: Values) -> Mean:
         """Return an empty mean."""
-        return Mean(lanes[0], lanes[0])
+        return Mean(_arrays.counter(lanes), lanes[0])
 
     def run(self, state: Mean, rows: Rows) -> tuple[Mean, Values]:
         """Return, for row t, the mean over all rows before it."""
@@ -115,12 +122,12 @@ class RunningMean(Centring):
         if bonus.shape[0] == 1 and rows.valid is None and not _arrays.is_exact(bonus):  # one step: no cumulative sums
             mean: Any = state.mean
             num_envs = bonus.shape[1]
-            count = state.count + num_envs
+            count = _arrays.counted(state.count, num_envs)
             total = _total(bonus, mean.dtype)
             return Mean(count, mean + (total - num_envs * mean) / count), mean[None, None]
         xp = array_namespace(bonus)
         counts, sums = _row_sums(rows)
-        total = state.count + xp.cumulative_sum(counts)
+        total = _arrays.counted(state.count, xp.cumulative_sum(counts))
         means = state.mean + xp.cumulative_sum(sums - counts * state.mean) / xp.where(total > 0, total, 1)
         before = xp.concat([xp.reshape(xp.asarray(state.mean), (1,)), means[:-1]])
         return Mean(total[-1], means[-1]), before[:, None]
@@ -136,8 +143,10 @@ class ExponentialMean(Centring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.rate <= 1:
-            raise InputError(f"rate must be in (0, 1], received {self.rate}: 0.01 forgets over about 100 vector steps")
+        if not is_number(self.rate) or not 0 < self.rate <= 1:
+            raise InputError(
+                f"rate must be in (0, 1], received {self.rate!r}: 0.01 forgets over about 100 vector steps"
+            )
 
     def start(self, lanes: Values) -> Mean:
         """Return an empty mean; its count is in vector steps."""
@@ -159,10 +168,11 @@ class PreviousRollout(Centring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.steps, int) or self.steps < 1:
+        if not is_count(self.steps):
             raise InputError(
                 f"steps must be a whole number of at least 1, received {self.steps!r}: pass the rollout length"
             )
+        object.__setattr__(self, "steps", int(self.steps))
 
     def start(self, lanes: Values) -> BlockMean:
         """Return an empty block."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pbim import _arrays
-from pbim._arrays import Values
+from pbim._arrays import Values, copied
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
@@ -22,7 +22,8 @@ class Custom(Ledger):
         gamma: The learner's discount, in (0, 1].
         repay: A function of the memory, the ledger L_t and the centred bonus f_t, ``earned``, both (num_envs,), that
             returns the new memory and the payment (num_envs,). Use array operations only, so that it also runs inside
-            ``jax.jit``, and edit no array in place. The memory is a tuple of arrays whose last axis is num_envs.
+            ``jax.jit``. It gets copies, which it may edit in place. The memory is a tuple of arrays whose last axis is
+            num_envs.
         recall: A function that makes the memory at the start of every episode from zeros of shape (num_envs,); without
             it the memory is ().
         normalize: Whether to centre the bonus by its running mean, or the centring to use.
@@ -67,14 +68,14 @@ class Custom(Ledger):
         return 1.0
 
     def _empty_memory(self, lanes: Values) -> Memory:
-        return () if self.recall is None else tuple(self.recall(lanes))
+        return () if self.recall is None else tuple(self.recall(copied(lanes)))
 
     def _repayment(self, arithmetic: Arithmetic) -> Repayment:
         del arithmetic
         return self._checked_repayment
 
     def _checked_repayment(self, memory: Memory, ledger: Values, entry: Values) -> tuple[Memory, Values]:
-        returned = self.repay(memory, ledger, entry)
+        returned = self.repay(tuple(map(copied, memory)), copied(ledger), copied(entry))
         if not isinstance(returned, tuple) or len(returned) != 2:  # an array of two environments unpacks, too
             raise InputTypeError(
                 f"repay must return (memory, payment), received {type(returned).__name__}: return the memory it was "

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -11,10 +11,11 @@ import numpy as np
 
 from pbim import _arrays
 from pbim._arrays import Values
+from pbim.config import OLD_DEFAULT
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, power
-from pbim.shaping._shaping import Guarantee, Level, is_count
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, geometric_sum, power, safe_delay
+from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,8 @@ class GRM(Ledger):
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        delay: After how many steps a bonus is taken back.
+        delay: After how many steps a bonus is taken back; by default 32, or 1 / (1 - gamma) if that is less. Warns
+            where gamma^-delay makes the debts too large for a learner.
         normalize: Whether to centre the bonus by its running mean, or the centring to use.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
@@ -41,7 +43,7 @@ class GRM(Ledger):
 
     """
 
-    delay: int = 1
+    delay: int = field(default=None, metadata={OLD_DEFAULT: 1})  # type: ignore[assignment]
     kind: ClassVar[str] = "grm"
     summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
     guarantee: ClassVar[Guarantee] = Guarantee(
@@ -49,6 +51,10 @@ class GRM(Ledger):
     )
 
     def __post_init__(self) -> None:
+        check_gamma(self.gamma)
+        given: Any = self.delay
+        if given is None:
+            object.__setattr__(self, "delay", safe_delay(self.gamma))
         if not is_count(self.delay):
             raise InputError(
                 f"delay must be a whole number of at least 1, received {self.delay!r}: "
@@ -60,6 +66,10 @@ class GRM(Ledger):
     def growth(self, max_steps: int) -> float:
         """Return gamma^-delay, or less in episodes too short for it."""
         return power(float(self.gamma), -min(self.delay, max_steps - 1))
+
+    def _largest_debt(self, steps: float) -> float:
+        growth = 1 / float(self.gamma)
+        return growth * geometric_sum(growth, min(self.delay, steps))
 
     def _empty_memory(self, lanes: Values) -> Memory:
         return _arrays.zeros((self.delay, *lanes.shape), lanes), lanes

@@ -11,23 +11,25 @@ so L_t = sum_{n<t} gamma^(n-t) F'_n and every whole episode sums to zero: sum_t 
 Members of the family differ only in pay_t.
 """
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import repeat
-from numbers import Real
+from math import inf
+from numbers import Rational, Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import is_jax_array
 
 from pbim import _arrays
-from pbim._arrays import Array, Rows, Values, array_namespace
-from pbim.errors import RepaymentWarning
+from pbim._arrays import Array, Rows, Values, array_namespace, copied
+from pbim.errors import InputError, RepaymentWarning, warn
 from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
-from pbim.shaping._shaping import Extra, Shaping, check_gamma
+from pbim.shaping._shaping import Extra, Shaping, check_gamma, is_count
 
 Memory = tuple[Values, ...]
 """Arrays whose last axis is num_envs."""
@@ -36,6 +38,10 @@ Repayment = Callable[[Memory, Values, Values], tuple[Memory, Values]]
 Debt = Callable[[Memory, Values, Values], Values]
 
 LARGE_REPAYMENT = 100.0
+LARGE_DEBT = 1e4
+"""What may be owed at most for bonuses of 1: float32 rewards of that size are rounded by a thousandth of a bonus."""
+LONG = 1000
+"""The length of an episode that a warning tells of where none is known."""
 CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
 
 
@@ -74,8 +80,15 @@ class Ledger(Shaping[LedgerState]):
         super().__post_init__()
         check_gamma(self.gamma)
         centring(self.normalize)
-        if self.max_steps is not None:
-            self.check_horizon(self.max_steps)
+        if self.max_steps is None:
+            self._check_debt()
+            return
+        if not is_count(self.max_steps):
+            raise InputError(
+                f"max_steps must be a whole number of at least 1, received {self.max_steps!r}: pass the longest "
+                "episode, or leave it out"
+            )
+        self.check_horizon(self.max_steps)
 
     @property
     def label(self) -> str:
@@ -86,7 +99,9 @@ class Ledger(Shaping[LedgerState]):
     def frozen(self, mean: Real | int = 0) -> Self:
         """Return this conversion with F-bar fixed to ``mean``, unless it is fixed already."""
         fixed = centring(self.normalize)
-        return replace(self, normalize=fixed if isinstance(fixed, FixedMean) else FixedMean(mean=mean))
+        made = copy(self)  # what was warned of once is not warned of again
+        object.__setattr__(made, "normalize", fixed if isinstance(fixed, FixedMean) else FixedMean(mean=mean))
+        return made
 
     def frozen_at(self, state: LedgerState) -> Self:
         """Return this conversion with F-bar fixed to the mean that ``state`` subtracts next."""
@@ -103,14 +118,29 @@ class Ledger(Shaping[LedgerState]):
         """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
         growth = self.growth(max_steps)
         if growth > LARGE_REPAYMENT:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__}: with gamma={self.gamma} and episodes of up to {max_steps} steps the first "
-                f"bonus of an episode is repaid {growth:.3g} times as large; consider "
-                f"pbim.Geometric(gamma={self.gamma}, rate={_safe_rate(self.gamma):.2g}) or pbim.GRM with a short "
-                "delay, which are as exact and stay bounded",
+                f"bonus of an episode is repaid {growth:.3g} times as large; consider {_alternatives(self.gamma)}",
                 RepaymentWarning,
-                stacklevel=4,
             )
+
+    def _check_debt(self) -> None:
+        """Warn when an episode of unknown length may owe more than rewards can bear."""
+        if self._largest_debt(inf) > LARGE_DEBT:
+            warn(
+                f"{self.label}: with gamma={self.gamma}, bonuses of 1 make an episode of {LONG} steps owe "
+                f"{self._largest_debt(LONG):.3g}; consider {_alternatives(self.gamma)}, or pass max_steps=... if all "
+                "episodes are short",
+                RepaymentWarning,
+            )
+
+    def _largest_debt(self, steps: float) -> float:
+        """Return the most that is owed after ``steps`` steps with bonuses of at most 1, as far as the settings say.
+
+        0 where only the length of an episode bounds it (PBIM), or the author of the repayment.
+        """
+        del steps
+        return 0.0
 
     def _start(self, lanes: Values) -> LedgerState:
         return LedgerState(lanes, self._empty_memory(lanes), centring(self.normalize).start(lanes))
@@ -141,7 +171,9 @@ class Ledger(Shaping[LedgerState]):
             xp: The array library of the other arguments.
             memory: What ``_empty_memory`` returned, or the last call; () unless that is overridden.
             ledger: L_t, what is owed, (num_envs,).
-            entry: f_t, the centred bonus of this step; written over after the call, so keep a copy of it.
+            entry: f_t, the centred bonus of this step.
+
+        All arrays are copies, so that what is edited in place or kept changes nothing else.
 
         """
         raise NotImplementedError(f"{type(self).__name__} must define payment(xp, memory, ledger, entry)")
@@ -152,7 +184,7 @@ class Ledger(Shaping[LedgerState]):
         It takes the memory, L_t and f_t, the last two of shape (num_envs,), and returns the memory after this step and
         pay_t. The array of f_t is written over after the call: keep it with ``arithmetic.push``, or a copy of it.
         """
-        return partial(self.payment, arithmetic.xp)
+        return partial(_paid_by, self.payment, arithmetic.xp)
 
     def _debt(self, arithmetic: Arithmetic) -> Debt | None:
         """Return the function that says L_{t+1} before the last step, or None for (L_t + F'_t) / gamma, which cancels.
@@ -161,6 +193,12 @@ class Ledger(Shaping[LedgerState]):
         """
         del arithmetic
         return None
+
+
+def _paid_by(
+    payment: Callable[..., tuple[Memory, Values]], xp: Any, memory: Memory, ledger: Values, entry: Values
+) -> tuple[Memory, Values]:
+    return payment(xp, tuple(map(copied, memory)), copied(ledger), copied(entry))
 
 
 def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[Values, Memory, Values]]:
@@ -269,7 +307,7 @@ def _is_hashable(conversion: Ledger) -> bool:
     return True
 
 
-def power(base: float, exponent: int) -> float:
+def power(base: float, exponent: float) -> float:
     """Return base**exponent, infinite where a float cannot hold it."""
     try:
         return float(base**exponent)
@@ -277,6 +315,30 @@ def power(base: float, exponent: int) -> float:
         return float("inf")
 
 
-def _safe_rate(gamma: Real | float) -> float:
-    """Return a rate at which a geometric ledger stays bounded with room to spare."""
-    return min(1.0, max(0.02, 2 * (1 - float(gamma))))
+def geometric_sum(ratio: float, steps: float) -> float:
+    """Return 1 + ratio + ... + ratio^(steps - 1), infinite where it has no bound or a float cannot hold it."""
+    if ratio == 1 or (ratio > 1 and steps == inf):
+        return steps
+    return (power(ratio, steps) - 1) / (ratio - 1)
+
+
+def safe_rate(gamma: Real | float) -> Real | float:
+    """Return the rate to start with: 0.02, the best of our studies, or 2 (1 - gamma) where debts grow faster.
+
+    A geometric ledger is bounded above 1 - gamma; twice that leaves room to spare. Exact for Fractions.
+    """
+    if isinstance(gamma, Rational):
+        return max(Fraction(1, 50), min(Fraction(1), 2 * (1 - Fraction(gamma))))
+    return max(0.02, min(1.0, round(2 * (1 - float(gamma)), 6)))
+
+
+def safe_delay(gamma: Real | float) -> int:
+    """Return the delay to start with: 32, the best of our studies, or 1 / (1 - gamma) where debts grow faster."""
+    return min(32, max(1, int(1 / (1 - float(gamma)) + 1e-6))) if gamma < 1 else 32
+
+
+def _alternatives(gamma: Real | float) -> str:
+    return (
+        f"pbim.Geometric(gamma={gamma}, rate={safe_rate(gamma)}) or pbim.GRM(gamma={gamma}, delay={safe_delay(gamma)}),"
+        " which are as exact and stay bounded"
+    )

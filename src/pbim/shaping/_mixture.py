@@ -11,7 +11,7 @@ from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import Centring
 from pbim.shaping._ledger import CAUSAL, Ledger, LedgerState
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_number
 
 
 class MixtureState(NamedTuple):
@@ -67,7 +67,8 @@ class Mixture(Shaping[MixtureState]):
                 "a sum cancels for one discount only, and is centred once"
             )
         weights = tuple(self.weights) or (Fraction(1, len(members)),) * len(members)
-        numbers = all(isinstance(each, Real) and float(each) > 0 for each in weights)
+        weights = tuple(Fraction(1) if is_number(each) and each == 1 else each for each in weights)  # 1.0 is 1
+        numbers = all(is_number(each) and float(each) > 0 for each in weights)
         if len(weights) != len(members) or not numbers or not isclose(float(sum(weights)), 1):
             raise InputError(
                 f"weights must be {len(members)} positive numbers that sum to 1, one for each member, received "

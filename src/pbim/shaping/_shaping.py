@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, isnan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
 
@@ -130,6 +130,9 @@ class Shaping(Component, ABC, Generic[StateT]):
     ) -> tuple[StateT, ArrayT]:
         """Convert one step; all arrays have shape (num_envs,).
 
+        A reward is data: PyTorch's F' and state carry no gradient, whatever was passed. JAX computes gradients only
+        where ``jax.grad`` asks for them, and then through F' as through any function.
+
         Args:
             state: What ``init`` or the last call returned.
             bonus: F_t.
@@ -244,7 +247,9 @@ class Shaping(Component, ABC, Generic[StateT]):
         _check_exactness(state, bonus)
         _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
         given: Any = (state, bonus, ended, valid, dict(extra))
-        viewed = not self.calls_back and _arrays.has_numpy_view(bonus) and _arrays.have_numpy_views(given)
+        if _arrays.is_tensor(bonus):
+            given = _arrays.detached(given)
+        viewed = not self.calls_back and _arrays.has_numpy_view(given[1]) and _arrays.have_numpy_views(given)
         current, values, ends, mask, more = _arrays.to_numpy_views(given) if viewed else given
         rows = _arrays.check_rows("bonus", values, ends, mask, lanes=current[0], rank=rank)
         if rows.values.shape[0] == 0:
@@ -253,7 +258,7 @@ class Shaping(Component, ABC, Generic[StateT]):
             more = {name: array[None] for name, array in more.items()} if rank == 1 else more
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is an error, below
                 current, shaped = self._run(current, rows, more)
-        _check_overflow(self, shaped)
+        _check_overflow(self, shaped, more)
         result: tuple[StateT, ArrayT] = _arrays.to_tensors((current, shaped)) if viewed else (current, shaped)
         return result
 
@@ -289,7 +294,8 @@ def check_gamma(gamma: object) -> None:
     """
     if isinstance(gamma, bool) or not isinstance(gamma, Real):
         raise InputTypeError(f"gamma must be a real number in (0, 1], received {gamma!r}: pass the learner's discount")
-    if not 0 < float(gamma) <= 1:
+    number: Any = gamma  # not as a float, which a Fraction may be too large for
+    if not 0 < number <= 1:
         raise InputError(f"gamma must be in (0, 1], received {gamma}: pass the discount your learner trains with")
 
 
@@ -340,10 +346,20 @@ def _check_exactness(state: Any, bonus: Values) -> None:
         )
 
 
-def _check_overflow(shaping: Shaping[Any], shaped: Values) -> None:
+def _check_overflow(shaping: Shaping[Any], shaped: Values, extra: Extra) -> None:
     """Stop where the repayment left the range of the dtype; inside ``jax.jit`` the certificate shows it instead."""
     if not _arrays.is_finite(shaped):
+        for name, array in extra.items():
+            _arrays.check_finite(name, array)
+        finite = _arrays.array_namespace(shaped).isfinite(shaped)
+        first = tuple(int(i) for i in np.argwhere(~np.asarray(_arrays.on_host(finite)))[0])
+        if isnan(shaped[first]):  # an overflow is infinite before it can be NaN
+            raise InputError(
+                f"{type(shaping).__name__} must repay finite numbers, received finite bonuses and paid NaN at index "
+                f"{first}: look for a division by zero in the function that says what is repaid"
+            )
+        cause = ", or its function returned inf" if shaping.calls_back else ""
         raise OverflowError(
-            f"{shaping} overflowed {shaped.dtype}: what it owes grows by 1/gamma each step of an episode; "
+            f"{shaping} overflowed {shaped.dtype}{cause}: what it owes grows by 1/gamma each step of an episode; "
             "use pbim.Geometric (bounded ledger), pbim.GRM with a short delay, a larger gamma or shorter episodes"
         )

@@ -115,7 +115,7 @@ class Certificate:
         """
         lanes = _arrays.zeros((num_envs,), np.zeros(0) if like is None else like)
         none = compat.array_namespace(lanes).sum(lanes)
-        return _arrays.distinct(CertificateState(lanes, lanes, lanes + 1, none, none, none))
+        return _arrays.distinct(CertificateState(lanes, lanes, lanes + 1, _arrays.counter(lanes), none, none))
 
     def update(
         self, state: CertificateState, shaped: Array, ended: Flags, *, valid: Flags | None = None
@@ -173,6 +173,8 @@ class Certificate:
     ) -> tuple[CertificateState, Values, Values]:
         """Return the new state, the running total after each row (T, num_envs), and where episodes ended."""
         rank = 1 if getattr(shaped, "ndim", 2) == 1 else 2
+        if _arrays.is_tensor(shaped):
+            state, shaped = _arrays.detached((state, shaped))
         rows = _arrays.check_rows("shaped", shaped, ended, valid, lanes=state[0], rank=rank, finite=False)
         if rows.values.shape[0] == 0:
             return state, rows.values, rows.ended
@@ -224,7 +226,7 @@ def _judged(xp: Any, state: CertificateState, ended: Values) -> CertificateState
     relative = abs(state.total) / xp.where(state.scale == 0, 1, state.scale)
     relative = xp.where(relative == relative, relative, float("inf"))  # NaN never passes
     return _restarted(xp, state, ended)._replace(
-        episodes=state.episodes + xp.sum(xp.astype(ended, state.total.dtype)),
+        episodes=_arrays.counted(state.episodes, xp.sum(xp.astype(ended, state.total.dtype))),
         worst=_larger(xp, state.worst, xp.max(xp.where(ended, relative, 0))),
         worst_absolute=_larger(xp, state.worst_absolute, xp.max(xp.where(ended, abs(state.total), 0))),
     )
