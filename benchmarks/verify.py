@@ -20,7 +20,8 @@ def measure(histories: int, *, exact: bool) -> dict[str, float | int | bool]:
     """Return counts, seconds, peak memory and the verdict on a long corridor."""
     gamma = Fraction(9, 10) if exact else 0.9
     alpha = Fraction(1, 10) if exact else 0.1
-    mdp = grid(["S" + "." * 13 + "G"], gamma=gamma, endings={"G": 1}, actions=("left", "right", "wait", "up"))
+    moves = ("left", "right", "wait", "up")
+    mdp = grid(["S" + "." * 13 + "G"], gamma=gamma, endings={"G": 1}, step_reward=-1, actions=moves)
     horizon = next(steps for steps in range(1, 30) if mdp.count_histories(steps) >= histories)
     began, began_cpu = time.perf_counter(), time.process_time()
     report = verify(
@@ -29,7 +30,7 @@ def measure(histories: int, *, exact: bool) -> dict[str, float | int | bool]:
         shaping=pbim.PBIM(gamma=gamma),
         horizon=horizon,
         exact=exact,
-        limit=10 * histories,
+        max_histories=10 * histories,
         progress=False,
     )
     seconds = time.perf_counter() - began

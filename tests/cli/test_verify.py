@@ -1,11 +1,15 @@
 """``pbim verify`` and ``pbim procrastination``: exit codes, words for newcomers, JSON for machines."""
 
 import json
+import time
+import warnings
+from fractions import Fraction
 
 import pytest
 
 from pbim.cli import main
-from pbim.cli.verify import MISTAKES, convertible
+from pbim.cli.verify import MISTAKES, Verify, convertible
+from pbim.shaping import recommended
 from pbim.verification.bonuses import BONUSES
 from pbim.verification.gallery import MDPS
 
@@ -68,7 +72,9 @@ def test_json_is_one_object(capsys):
         (("--horizon", "0"), "horizon must be"),
         (("--exact", "--float"), "exclude each other"),
         (("--env", "noisy-tv", "--shaping", "raw", "--picture", "x.png"), "--picture needs a grid world"),
-        (("--intrinsic", "hindsight-count", "--horizon", "40"), "limit must cover"),
+        (("--intrinsic", "hindsight-count", "--horizon", "40"), "max_histories must cover"),
+        (("--horizon", "2"), "horizon must be at least 3"),
+        (("--env", "FrozenLake-v1", "--horizon", "4"), "horizon must be at least 6 to reach a reward"),
         (("--env", "NoSuchThing-v1"), "env must be a registered environment"),
         (("--env", "CartPole-v1"), "only environments with a table"),
     ],
@@ -99,7 +105,8 @@ def test_a_gamma_that_does_not_match_is_named(capsys):
 
 
 def test_gymnasium_environments_work(capsys):
-    assert pbim_verify("--env", "FrozenLake-v1", "--horizon", "3") == 0
+    assert pbim_verify("--env", "FrozenLake-v1") == 0
+    assert "at most 6 steps" in capsys.readouterr().out
     assert pbim_verify("--env", "CliffWalking-v1", "--shaping", "raw") == 1
     assert "exactly" in capsys.readouterr().out
 
@@ -127,3 +134,56 @@ def test_procrastination(tmp_path, capsys):
     assert data["visits"] == 3
     assert (tmp_path / "map.png").exists()
     assert command("--n", "-1") == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "verify --horizon 100000",
+        "verify --horizon 1000000000 --intrinsic hindsight-count",
+        "verify --alpha 1e30000000",
+        "verify --alpha 1e-30000000",
+        "verify --gamma 1e400",
+        "verify --mean 1e999999999",
+        "procrastination --t 100000000",
+        "procrastination --alpha 1e30000000",
+    ],
+)
+def test_absurd_sizes_are_refused_at_once(words, capsys):
+    start = time.perf_counter()
+    assert main(words.split()) == 2
+    assert time.perf_counter() - start < 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_long_stalling_is_answered_at_once(capsys):
+    start = time.perf_counter()
+    assert main(["procrastination", "--t", "100000"]) == 0
+    assert time.perf_counter() - start < 5
+    assert "-0.91" in capsys.readouterr().out
+
+
+def test_without_a_word_it_is_the_recommended_conversion_with_its_rate(capsys):
+    """One default in one place: what the class says for the discount of the task."""
+    for gamma in ("0.9", "0.995"):
+        command = Verify.parse(["--gamma", gamma])
+        assert command.shaping == recommended(Fraction(gamma))
+        assert pbim_verify("--gamma", gamma) == 0
+    assert "through Geometric" in capsys.readouterr().out
+
+
+def test_options_of_the_conversion_mean_the_conversion():
+    assert Verify.parse(["--shaping", "bounded", "--limit", "1/50"]).shaping.limit == Fraction(1, 50)
+    assert Verify.parse(["--shaping", "bounded", "--max-histories", "50"]).max_histories == 50
+
+
+def test_growing_debts_are_no_news_where_episodes_are_short():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pbim_verify("--shaping", "geometric", "--rate", "1/50", "--gamma", "0.9") == 0
+
+
+def test_what_floats_cannot_tell_exits_with_3(capsys):
+    assert pbim_verify("--alpha", "1e18", "--shaping", "geometric", "--float") == 3
+    assert "UNDECIDED in floats" in capsys.readouterr().out
+    assert pbim_verify("--alpha", "1e18", "--shaping", "geometric") == 0

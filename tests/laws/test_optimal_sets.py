@@ -39,6 +39,11 @@ def mdps(draw, most_states=4, most_actions=3):
     return FiniteMDP(transition=transition, reward=reward, initial=start, terminal=terminal, gamma=draw(GAMMAS))
 
 
+def reaching(mdp, horizon):
+    """Return a horizon within which the task can pay something, if it ever does."""
+    return max(horizon, mdp.steps_to_reward() or 1)
+
+
 @st.composite
 def bonuses(draw):
     """Any function of the history: a table too large to write down."""
@@ -95,6 +100,7 @@ def exact_conversions(draw, gamma):
 @given(st.data(), mdps(), bonuses(), SMALL, st.integers(1, 4))
 def test_exact_conversions_keep_the_optimal_actions_of_every_history(data, mdp, bonus, mean, horizon):
     shaping = data.draw(exact_conversions(mdp.gamma))
+    horizon = reaching(mdp, horizon)
     report = verify(mdp, intrinsic=bonus, shaping=shaping, horizon=horizon, mean=mean)
     assert report.preserved, str(report)
     assert report.exact
@@ -208,6 +214,7 @@ def test_the_verdict_is_that_of_brute_force_over_all_policies(mdp, bonus, kind, 
         "flipped": FlippedPBIM(gamma=gamma),
         "unsettled": UnsettledPBRS(gamma=gamma),
     }[kind]
+    horizon = reaching(mdp, horizon)
     expected = brute_force(mdp, bonus, kind, gamma, horizon)
     report = verify(mdp, intrinsic=bonus, shaping=shaping, horizon=horizon)
     found = report.counterexample
@@ -236,6 +243,7 @@ def test_merging_histories_changes_no_verdict(data, mdp, fold, horizon):
             [pbim.Raw(), pbim.PBIM(gamma=gamma), FlippedPBIM(gamma=gamma), pbim.GRM(gamma=Fraction(3, 4), delay=2)]
         )
     )
+    horizon = reaching(mdp, horizon)
     merged = verify(mdp, intrinsic=fold, shaping=shaping, horizon=horizon)
     plain = verify(mdp, intrinsic=lambda history: fold(history), shaping=shaping, horizon=horizon)
     assert merged.expanded <= plain.expanded == plain.histories == merged.histories
@@ -254,6 +262,7 @@ def test_floats_and_fractions_agree(data, mdp, bonus, horizon):
     shaping = data.draw(
         st.sampled_from([pbim.Raw(), pbim.PBIM(gamma=gamma), pbim.Geometric(gamma=gamma, rate=Fraction(1, 3))])
     )
+    horizon = reaching(mdp, horizon)
     exact = verify(mdp, intrinsic=bonus, shaping=shaping, horizon=horizon, exact=True)
     rounded = verify(mdp, intrinsic=bonus, shaping=shaping, horizon=horizon, exact=False)
     assert exact.preserved == rounded.preserved

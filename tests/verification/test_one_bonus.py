@@ -108,11 +108,12 @@ def test_a_wrapped_environment_pays_what_the_history_says():
 
 def test_verify_takes_the_count_bonus_itself_and_computes_exactly():
     hall = corridor(GAMMA)
-    report = verify(hall, intrinsic=EpisodicCount(alpha=ALPHA), shaping=pbim.Raw(), horizon=2)
+    idle = FiniteMDP.from_arrays((hall.transition, 0 * hall.reward, hall.initial, hall.terminal), gamma=GAMMA)
+    report = verify(idle, intrinsic=EpisodicCount(alpha=ALPHA), shaping=pbim.Raw(), horizon=2)
     found = report.counterexample
     assert report.exact
     assert report.bonus_name == "count"
-    # no goal in reach, one step to go: back at the start once, a second return pays half of what a new cell pays
+    # nothing to win, one step to go: back at the start once, a second return pays half of what a new cell pays
     assert found.history == (0, LEFT, 0)
     assert found.original_actions == (LEFT, RIGHT, WAIT)
     assert found.shaped_values == (ALPHA / 2, ALPHA, ALPHA / 2)

@@ -14,7 +14,7 @@ from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Guarantee, Level, Shaping
 from pbim.verification import FiniteMDP, Fold, verify
 from pbim.verification.bonuses import alive, closeness, count
-from pbim.verification.gallery import corridor, grid
+from pbim.verification.gallery import corridor, grid, noisy_tv
 from pbim.verification.mistakes import FlippedPBIM, UnsettledPBRS
 
 GAMMA, ALPHA = Fraction(19, 20), Fraction(1, 5)
@@ -141,7 +141,7 @@ def test_ties_are_compared_as_sets():
 def test_only_ties_change_is_said_when_nothing_is_lost():
     ring = grid(["G.S.G"], gamma=GAMMA, endings={"G": 1}, actions=("left", "right"))
     lean = Fold(start=lambda _: (), step=lambda _memory, _action, state: ((), Fraction(state, 10**9)), name="lean")
-    report = verify(ring, intrinsic=lean, shaping=pbim.Raw(), horizon=2)
+    report = verify(ring, intrinsic=lean, shaping=pbim.Raw(), horizon=3)
     assert not report.preserved
     assert report.costly is None
     assert "Only ties change" in str(report)
@@ -151,7 +151,7 @@ def test_only_ties_change_is_said_when_nothing_is_lost():
 def test_a_wrong_action_made_level_is_costly(exact):
     fork = grid(["gSG"], gamma=GAMMA, endings={"g": Fraction(1, 2), "G": 1}, actions=("left", "right"))
     report = verify(
-        fork, intrinsic=lambda history: Fraction(history[-1] == 0) / 2, shaping=pbim.Raw(), horizon=2, exact=exact
+        fork, intrinsic=lambda history: Fraction(history[-1] == 0) / 2, shaping=pbim.Raw(), horizon=3, exact=exact
     )
     assert report.exact is exact
     assert report.counterexample.original_actions == (1,)
@@ -166,7 +166,8 @@ def test_progress_is_shown_on_demand(hall, capsys):
     assert "histories" in capsys.readouterr().err
 
 
-def test_horizon_one_has_nothing_to_convert(hall):
+def test_horizon_one_has_nothing_to_convert():
+    hall = grid(["S..G"], gamma=GAMMA, endings={"G": 1}, step_reward=-1, actions=("left", "right"))
     assert verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=1).preserved
     assert not verify(hall, intrinsic=lambda history: history[-1], shaping=pbim.Raw(), horizon=1).preserved
 
@@ -186,10 +187,10 @@ def test_the_horizon_may_be_left_out_when_episodes_end_by_themselves(hall):
 
 def test_too_many_histories_are_refused_with_what_would_fit(hall):
     with pytest.raises(InputError, match="horizon=6 fits") as refusal:
-        verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=30, limit=1000)
+        verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=30, max_histories=1000)
     assert hall.count_histories(6) <= 1000 < hall.count_histories(7)
     assert "Fold" in str(refusal.value)
-    assert verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=6, limit=1000).histories <= 1000
+    assert verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=6, max_histories=1000).histories <= 1000
 
 
 def test_merging_reaches_horizons_that_enumeration_cannot(hall):
@@ -200,20 +201,20 @@ def test_merging_reaches_horizons_that_enumeration_cannot(hall):
 
 def test_merging_stops_at_the_limit_too(hall):
     with pytest.raises(InputError, match="after merging"):
-        verify(hall, intrinsic=count(hall, ALPHA), shaping=pbim.PBIM(gamma=GAMMA), horizon=40, limit=500)
+        verify(hall, intrinsic=count(hall, ALPHA), shaping=pbim.PBIM(gamma=GAMMA), horizon=40, max_histories=500)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, "1", None, 1j, np.ones(2)])
 @pytest.mark.parametrize("exact", [True, False])
 def test_bonuses_must_be_numbers(hall, value, exact):
     with pytest.raises(InputTypeError, match="intrinsic must return a finite number"):
-        verify(hall, intrinsic=lambda _: value, shaping=pbim.Raw(), horizon=2, exact=exact)
+        verify(hall, intrinsic=lambda _: value, shaping=pbim.Raw(), horizon=3, exact=exact)
 
 
 def test_a_bonus_with_hidden_state_is_refused(hall):
     calls = iter(range(10**6))
     with pytest.raises(InputError, match="function of the history alone"):
-        verify(hall, intrinsic=lambda _: next(calls), shaping=pbim.Raw(), horizon=2)
+        verify(hall, intrinsic=lambda _: next(calls), shaping=pbim.Raw(), horizon=3)
 
 
 def test_a_fold_must_keep_a_hashable_memory(hall):
@@ -224,18 +225,18 @@ def test_a_fold_must_keep_a_hashable_memory(hall):
 
 def test_exact_arithmetic_can_be_insisted_on(hall):
     with pytest.raises(InputError, match=r"pays the float 0\.1"):
-        verify(hall, intrinsic=lambda _: 0.1, shaping=pbim.Raw(), horizon=2, exact=True)
+        verify(hall, intrinsic=lambda _: 0.1, shaping=pbim.Raw(), horizon=3, exact=True)
     with pytest.raises(InputError, match=r"Geometric.rate is the float 0.1"):
-        verify(hall, intrinsic=counting, shaping=pbim.Geometric(gamma=GAMMA), horizon=2, exact=True)
+        verify(hall, intrinsic=counting, shaping=pbim.Geometric(gamma=GAMMA, rate=0.1), horizon=3, exact=True)
     mixture = pbim.Mixture(members=(pbim.PBIM(gamma=GAMMA), pbim.Bounded(gamma=GAMMA, limit=0.1)))
     with pytest.raises(InputError, match=r"Mixture.members\[1\].limit is the float 0.1"):
-        verify(hall, intrinsic=counting, shaping=mixture, horizon=2, exact=True)
+        verify(hall, intrinsic=counting, shaping=mixture, horizon=3, exact=True)
     with pytest.raises(InputError, match="mean is the float"):
-        verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=2, exact=True, mean=0.1)
+        verify(hall, intrinsic=counting, shaping=pbim.PBIM(gamma=GAMMA), horizon=3, exact=True, mean=0.1)
     custom = pbim.Custom(gamma=GAMMA, repay=lambda memory, ledger, _: (memory, 0.3 * ledger))
     with pytest.raises(InputError, match="Custom pays the float"):
         verify(hall, intrinsic=counting, shaping=custom, horizon=4, exact=True)
-    assert verify(hall, intrinsic=lambda _: 0.5, shaping=pbim.Raw(), horizon=2, exact=True).exact
+    assert verify(hall, intrinsic=lambda _: 0.5, shaping=pbim.Raw(), horizon=3, exact=True).exact
 
 
 @pytest.mark.parametrize(
@@ -248,11 +249,14 @@ def test_exact_arithmetic_can_be_insisted_on(hall):
         ({"horizon": 2.5}, "horizon must be a whole number"),
         ({"mean": math.nan}, "mean must be a finite number"),
         ({"tolerance": 0}, "tolerance must be in"),
-        ({"limit": 0}, "limit must be a whole number"),
+        ({"max_histories": 0}, "max_histories must be a whole number"),
+        ({"horizon": 2}, "horizon must be at least 3 to reach a reward of the task, received 2"),
+        ({"horizon": 10**9}, "horizon must be at most 1,000"),
+        ({"intrinsic": pbim.EpisodicCount}, r"received the class EpisodicCount: make one, as in EpisodicCount\("),
     ],
 )
 def test_bad_arguments_are_named(hall, wrong, message):
-    arguments = {"mdp": hall, "intrinsic": counting, "shaping": pbim.Raw(), "horizon": 2, **wrong}
+    arguments = {"mdp": hall, "intrinsic": counting, "shaping": pbim.Raw(), "horizon": 3, **wrong}
     with pytest.raises(InputError, match=message):
         verify(arguments.pop("mdp"), **arguments)
 
@@ -298,3 +302,71 @@ def test_the_report_survives_json(hall):
     assert data["counterexample"]["original_values"]["exact"][0] == "361/400"
     assert data["assumption1"]["holds"] is True
     assert data["histories"] == report.histories
+
+
+def test_every_horizon_that_reaches_a_reward_is_taken_and_no_shorter_one():
+    for mdp in (corridor(GAMMA), noisy_tv(GAMMA)):
+        reached = mdp.steps_to_reward()
+        assert verify(mdp, intrinsic=counting, shaping=pbim.Raw(), horizon=reached).horizon == reached
+        with pytest.raises(InputError, match=f"pass {reached} or more"):
+            verify(mdp, intrinsic=counting, shaping=pbim.Raw(), horizon=reached - 1)
+
+
+def test_a_task_that_pays_nothing_or_the_same_everywhere_is_about_ties_alone():
+    for paid in (0, 1):
+        mdp = FiniteMDP(
+            transition=[[[0, 1], [0, 1]], [[0, 1], [0, 1]]], reward=np.full((2, 2, 2), paid), initial=[1, 0],
+            terminal=[False, True], gamma=1, actions=("left", "right"),
+        )  # fmt: skip
+        assert mdp.steps_to_reward() == (1 if paid else None)
+        for exact in (True, False):
+            report = verify(mdp, intrinsic=lambda history: history[1], shaping=pbim.Raw(), exact=exact)
+            assert report.indifferent
+            assert "about ties and nothing else" in str(report)
+            assert report.to_dict()["indifferent"] is True
+    assert not verify(corridor(GAMMA), intrinsic=counting, shaping=pbim.Raw(), horizon=4).indifferent
+
+
+def small_gap(gap):
+    """Two ways to the end, one worth ``gap`` more."""
+    return FiniteMDP(
+        transition=[[[0, 1], [0, 1]], [[0, 1], [0, 1]]], reward=[[[0, gap], [0, 0]], [[0, 0], [0, 0]]],
+        initial=[1, 0], terminal=[False, True], gamma=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 1e3, 1e6, 1e9, 1e12, 1e15])
+def test_floats_never_say_preserved_where_fractions_say_it_is_not(size):
+    """A bonus of ``size`` for both ways, and 0.3 more for the worse one: the tolerance must not hide that."""
+    bonus = lambda history: size + 0.3 * history[1]  # noqa: E731
+    rounded = verify(small_gap(0.2), intrinsic=bonus, shaping=pbim.Raw(), exact=False)
+    exact = verify(
+        small_gap(Fraction(1, 5)),
+        intrinsic=lambda history: Fraction(size) + Fraction(3, 10) * history[1],
+        shaping=pbim.Raw(),
+    )
+    assert not exact.preserved
+    assert not rounded.preserved
+    assert rounded.undecided == (rounded.counterexample is None) == (size >= 1e9)
+    if rounded.undecided:
+        assert "UNDECIDED in floats" in str(rounded)
+        assert "Fractions" in str(rounded)
+        assert rounded.to_dict()["undecided"] is True
+    if size == 1e9:  # more than rounding: a smaller tolerance decides
+        finer = verify(small_gap(0.2), intrinsic=bonus, shaping=pbim.Raw(), exact=False, tolerance=1e-12)
+        assert finer.counterexample is not None
+
+
+def test_what_floats_can_tell_is_decided_although_the_bonus_is_large():
+    for size in (1.0, 1e6, 1e9):
+        bonus = lambda history, size=size: size * (1 + history[1])  # noqa: E731
+        assert verify(small_gap(0.2), intrinsic=bonus, shaping=pbim.PBIM(gamma=1), exact=False).preserved
+
+
+def test_a_bonus_that_fades_is_not_said_to_mislead_for_ever(hall):
+    fading = verify(hall, intrinsic=counting, shaping=pbim.PIES(decay_steps=9), horizon=8)
+    assert not fading.preserved
+    assert "until the bonus has faded" in str(fading)
+    assert "however long" not in str(fading)
+    assert "judged as it starts" in str(fading)
+    assert "however long it trains" in str(verify(hall, intrinsic=counting, shaping=pbim.Raw(), horizon=8))

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: done; 1: verified to be false, or some runs failed; 2: bad input, or a file that cannot be read or written;
-    70: a fault of pbim; 130: stopped by Ctrl-C.
+    3: undecided (``verify`` in floats); 70: a fault of pbim; 130: stopped by Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:

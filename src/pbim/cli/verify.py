@@ -3,7 +3,9 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from math import isfinite
@@ -14,28 +16,29 @@ import tyro
 
 from pbim import config
 from pbim.cli import components
-from pbim.errors import InputError, choose
-from pbim.shaping import Shaping
+from pbim.errors import InputError, RepaymentWarning, choose
+from pbim.shaping import Shaping, recommended
 from pbim.verification.bonuses import BONUSES
 from pbim.verification.gallery import MDPS
 from pbim.verification.mdp import FiniteMDP
 from pbim.verification.mistakes import FlippedPBIM, UnsettledPBRS
 from pbim.verification.numbers import parse, shown
 from pbim.verification.picture import draw
-from pbim.verification.verifier import LIMIT, verify
+from pbim.verification.verifier import MAX_HISTORIES, verify
 
-PRESERVED, NOT_PRESERVED, BAD_INPUT = 0, 1, 2
+PRESERVED, NOT_PRESERVED, BAD_INPUT, UNDECIDED = 0, 1, 2, 3
 GYM_GAMMA, GYM_ALPHA, GYM_HISTORIES = Fraction(9, 10), Fraction(1, 5), 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Does a bonus change what is optimal? Exit code 0: preserved, 1: not preserved, 2: bad input.
+    """Does a bonus change what is optimal? Exit code 0: preserved, 1: not, 2: bad input, 3: undecided in floats.
 
     pbim verify --env WORLD --intrinsic BONUS --shaping CONVERSION [options]
 
     --list shows the worlds, bonuses and conversions to choose from. CONVERSION may also be your own
-    package.module:Class. Its fields are options, as in --shaping.rate 1/10, or --rate for short.
+    package.module:Class; without one it is geometric. Its fields are options, as in --shaping.rate 1/5, or --rate for
+    short.
 
     Example: pbim verify --env corridor --intrinsic count --shaping raw
     """
@@ -52,14 +55,14 @@ class Verify:
     alpha: str | None = None
     """The bonus coefficient (default: one that shows what the world teaches)."""
     horizon: int | None = None
-    """The number of steps after which episodes are cut off."""
+    """The number of steps after which episodes are cut off; it must reach a reward of the task."""
     mean: str = "0"
     """F-bar, the mean that centring conversions subtract."""
     exact: bool = False
     """Insist on rational arithmetic (it is used anyway where all numbers allow it)."""
     float_: Annotated[bool, tyro.conf.arg(name="float")] = False
     """Use floating point."""
-    limit: int = LIMIT
+    max_histories: int = MAX_HISTORIES
     """Refuse to expand more histories than this."""
     picture: Path | None = None
     """Draw the counterexample into this file (grid worlds)."""
@@ -71,9 +74,9 @@ class Verify:
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Self:
         """Return the command that the words after ``pbim verify`` ask for."""
-        name, rest = components.take(arguments, "--shaping", "pbim")
+        name, rest = components.take(arguments, "--shaping", recommended(1).kind)
         try:
-            shaping = named_shaping(name)
+            shaping = named_shaping(name, _discount(rest))
         except InputError as error:
             if "--json" in rest:
                 print(json.dumps({"error": str(error)}))
@@ -82,7 +85,7 @@ class Verify:
             raise InputError("--shaping.gamma is the task's gamma here: pass --shaping-gamma for another one")
         own = [option for option in components.options_of(cls) if option != "shaping"] + ["float", "list"]
         words = components.lengthen(rest, own, {"shaping": shaping})
-        with components.registry(exact=True):
+        with components.registry(exact=True), _short_episodes():
             return tyro.cli(cls, prog="pbim verify", args=words, default=cls(shaping=shaping), config=components.STYLE)
 
     def run(self) -> int:
@@ -94,13 +97,30 @@ MISTAKES: dict[str, type[Shaping[Any]]] = {"unsettled-pbrs": UnsettledPBRS, "fli
 """Conversions with a mistake that others made, for the gallery."""
 
 
-def named_shaping(name: str) -> Shaping[Any]:
-    """Return the conversion of that name, for any discount, with exact numbers where it has some."""
-    any_gamma = Fraction(1)
+def named_shaping(name: str, gamma: Fraction) -> Shaping[Any]:
+    """Return the conversion of that name for a discount, with exact numbers where it has some."""
     if name in MISTAKES:
-        return MISTAKES[name](gamma=any_gamma)  # type: ignore[call-arg]
-    made: Shaping[Any] = exactly(components.conversion(name, any_gamma))
+        return MISTAKES[name](gamma=gamma)  # type: ignore[call-arg]
+    made: Shaping[Any] = exactly(components.conversion(name, gamma))
     return made
+
+
+def _discount(words: Sequence[str]) -> Fraction:
+    """Return the discount that the words give the conversion: a default may depend on it."""
+    for option in ("--shaping-gamma", "--gamma"):
+        text, _ = components.take(words, option, "")
+        if text:
+            return number(option.removeprefix("--"), text)
+    env, _ = components.take(words, "--env", Verify.env)
+    return MDPS[env].gamma if env in MDPS else GYM_GAMMA
+
+
+@contextmanager
+def _short_episodes() -> Iterator[None]:
+    """Say nothing of what long episodes would owe: here none is longer than the horizon."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepaymentWarning)
+        yield
 
 
 def exactly(shaping: Any) -> Any:
@@ -121,7 +141,8 @@ def run(args: Verify) -> int:
         print(listing(as_json=args.json))
         return PRESERVED
     try:
-        return _judge(args)
+        with _short_episodes():
+            return _judge(args)
     except InputError as error:
         return refuse(error, as_json=args.json)
 
@@ -147,7 +168,7 @@ def listing(*, as_json: bool = False) -> str:
     lines = []
     for flag, entries in parts.items():
         lines += [f"--{flag}", *(f"  {name:<16} {text}" for name, text in entries.items()), ""]
-    return "\n".join([*lines, "Gymnasium's toy-text environments work too: --env FrozenLake-v1 --horizon 4"])
+    return "\n".join([*lines, "Gymnasium's toy-text environments work too: --env FrozenLake-v1 --horizon 6"])
 
 
 def _judge(args: Verify) -> int:
@@ -164,7 +185,7 @@ def _judge(args: Verify) -> int:
         horizon=horizon,
         mean=number("mean", args.mean),
         exact=True if args.exact else False if args.float_ else None,
-        limit=args.limit,
+        max_histories=args.max_histories,
     )
     counterexample = report.counterexample
     if args.picture is not None and counterexample is None:
@@ -177,7 +198,7 @@ def _judge(args: Verify) -> int:
     else:
         print(f"{args.env}, gamma = {shown(mdp.gamma)}, alpha = {shown(alpha)}, episodes of at most {horizon} steps\n")
         print(report)
-    return PRESERVED if report.preserved else NOT_PRESERVED
+    return PRESERVED if report.preserved else UNDECIDED if report.undecided else NOT_PRESERVED
 
 
 def _problem(args: Verify) -> tuple[FiniteMDP, Any, int | None]:
@@ -187,7 +208,8 @@ def _problem(args: Verify) -> tuple[FiniteMDP, Any, int | None]:
     if re.search(r"-v\d+$", args.env):
         mdp = _toy_text(args.env, GYM_GAMMA if gamma is None else gamma)
         fits = max((steps for steps in range(1, 9) if mdp.count_histories(steps) <= GYM_HISTORIES), default=1)
-        return mdp, GYM_ALPHA if alpha is None else alpha, fits if args.horizon is None else args.horizon
+        shortest = max(fits, mdp.steps_to_reward() or 1)
+        return mdp, GYM_ALPHA if alpha is None else alpha, shortest if args.horizon is None else args.horizon
     world = MDPS[choose("--env", args.env, MDPS)]
     mdp = world.make(world.gamma if gamma is None else gamma)
     return mdp, world.alpha if alpha is None else alpha, world.horizon if args.horizon is None else args.horizon
@@ -212,7 +234,9 @@ def number(flag: str, text: str) -> Fraction:
     try:
         return parse(text)
     except (ValueError, ZeroDivisionError):
-        raise InputError(f"--{flag} must be a number such as 0.9 or 9/10, received {text!r}: correct it") from None
+        raise InputError(
+            f"--{flag} must be a number such as 0.9 or 9/10, at most 1e100, received {text[:40]!r}: correct it"
+        ) from None
 
 
 def save(make: Callable[[Path], Any], path: Path) -> None:

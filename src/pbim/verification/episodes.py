@@ -270,7 +270,9 @@ def _check(env: Any, shaping: Any, gamma: Any, episodes: int, replays: int) -> A
             f"env must be a single gymnasium.Env, received {type(env).__name__}: pass one environment, not a vector"
         )
     if not isinstance(shaping, Shaping):
-        raise InputTypeError(f"shaping must be a conversion, received {type(shaping).__name__}: pass pbim.PBIM(...)")
+        raise InputTypeError(
+            f"shaping must be a conversion, received {type(shaping).__name__}: pass pbim.Geometric(...)"
+        )
     for name, value, least in (("episodes", episodes, 1), ("replays", replays, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{name} must be a whole number of at least {least}, received {value!r}: correct it")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from pbim.errors import InputTypeError
-from pbim.intrinsic.protocol import Intrinsic
+from pbim.intrinsic.protocol import Intrinsic, refuse_class
 from pbim.verification.numbers import Number
 
 History = tuple[int, ...]
@@ -83,6 +83,8 @@ def readable(intrinsic: Any) -> Any:
         InputTypeError: If it depends on training, or is no bonus.
 
     """
+    if isinstance(intrinsic, type):
+        refuse_class(intrinsic)
     if getattr(intrinsic, "from_history", False):
         return Fold(start=intrinsic.first_memory, step=intrinsic.next_memory, name=name_of(intrinsic))
     if is_folding(intrinsic) or callable(intrinsic):

@@ -11,6 +11,8 @@ from pbim.verification.numbers import Number
 from pbim.verification.tree import Tree
 
 CLEARLY = 2
+ROUNDING = 16 * float(np.finfo(float).eps)
+"""By how much of the largest return floats may be off, per step of an episode."""
 
 
 class Values(NamedTuple):
@@ -34,13 +36,17 @@ class Values(NamedTuple):
 class Verdicts:
     """Both problems' values on every level, and the histories of each level whose optimal sets differ.
 
-    ``costly`` are those where an action that loses return in the task is optimal in the shaped problem.
+    ``costly`` are those where an action that loses return in the task is optimal in the shaped problem. ``unsure``:
+    in floats, somewhere the two differ by more than rounding and less than the tolerance. ``indifferent``: the task
+    prefers no action to another anywhere.
     """
 
     original: tuple[Values, ...]
     shaped: tuple[Values, ...]
     differing: tuple[Array, ...]
     costly: tuple[Array, ...]
+    unsure: bool
+    indifferent: bool
 
     def first(self, *, costly: bool = False) -> tuple[int, int] | None:
         """Return (level, history) of the shortest, then lexicographically first, difference."""
@@ -94,12 +100,16 @@ def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...]
     """Return both problems' values at every history and where the sets of optimal actions differ."""
     here = tuple(values.at(level.state) for level, values in zip(tree.levels, original, strict=False))
     lost, won = [], []
+    rounding = ROUNDING * (len(tree.levels) + 4)
+    unsure, indifferent = False, True
     for level, task, before, after in zip(tree.levels, original, here, shaped, strict=False):
         if before.exact:
             kept, found = _ties(task)[level.state], _ties(after)
             differences = kept & ~found, found & ~kept
         else:
             differences = disagreement(before, after, tolerance)
+            unsure = unsure or bool((_within(before, rounding) != _within(after, rounding)).any())
+        indifferent = indifferent and bool(_within(before, rounding).all())
         lost.append(differences[0])
         won.append(differences[1])
     return Verdicts(
@@ -107,6 +117,8 @@ def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...]
         shaped=shaped,
         differing=tuple(np.flatnonzero((a | b).any(axis=1)) for a, b in zip(lost, won, strict=True)),
         costly=tuple(np.flatnonzero(b.any(axis=1)) for b in won),
+        unsure=unsure,
+        indifferent=indifferent,
     )
 
 
@@ -132,6 +144,11 @@ def disagreement(original: Values, shaped: Values, tolerance: float) -> tuple[Ar
 def _ties(values: Values) -> Array:
     """Return which actions (n, A) are exactly as good as the best."""
     return np.asarray(values.actions == values.best[:, None], dtype=bool)
+
+
+def _within(values: Values, rounding: float) -> Array:
+    """Return which actions (n, A) are as good as the best but for rounding; exactly as good for exact values."""
+    return _ties(values) if values.exact else _gap(values) <= rounding * values.scale[:, None]
 
 
 def _gap(values: Values) -> Array:

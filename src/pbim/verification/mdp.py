@@ -14,6 +14,8 @@ from pbim.verification import _toy_text
 from pbim.verification.numbers import Number, exactly, fractions, is_number
 
 ROW_TOLERANCE = 1e-9
+LARGEST = 10**300
+"""The largest count that JSON readers can take for a float."""
 
 
 class Links(NamedTuple):
@@ -147,11 +149,16 @@ class FiniteMDP:
         return fractions(np.array([self.gamma], dtype=object), "gamma")[0]
 
     def growth(self, horizon: int) -> list[int]:
-        """Return how many histories of 0, 1, ..., ``horizon`` steps can happen, ended ones included."""
+        """Return how many histories of 0, 1, ..., ``horizon`` steps can happen, ended ones included.
+
+        The list ends early where there are more than a float can count.
+        """
         links, count = self.links, np.zeros(self.num_states, dtype=object)
         count[self.starts] = 1
         sizes = [int(count.sum())]
         for _ in range(horizon):
+            if sizes[-1] > LARGEST:
+                break
             arrivals = count[links.source]
             sizes.append(int(arrivals.sum()) if arrivals.size else 0)
             count = np.zeros(self.num_states, dtype=object)
@@ -161,6 +168,21 @@ class FiniteMDP:
     def count_histories(self, horizon: int) -> int:
         """Return how many distinct histories of at most ``horizon`` steps can happen under any policy."""
         return sum(self.growth(horizon))
+
+    def steps_to_reward(self) -> int | None:
+        """Return after how many steps the task can pay anything but 0 for the first time; None if it never does."""
+        links, here = self.links, np.zeros(self.num_states, dtype=bool)
+        here[self.starts] = True
+        reached = here.copy()
+        for steps in range(1, self.num_states + 1):
+            taken = here[links.source]
+            if (links.reward[taken] != 0).any():
+                return steps
+            here = np.zeros(self.num_states, dtype=bool)
+            here[links.target[taken & ~links.ends]] = True
+            here &= ~reached
+            reached |= here
+        return None
 
     def longest_episode(self) -> int | None:
         """Return the number of steps after which every episode has ended, or None when one may go on for ever."""

@@ -13,6 +13,8 @@ from pbim._arrays import Values
 
 Number = Any
 """A real number: int, Fraction, float or a NumPy scalar."""
+EXPONENTS = 100
+"""How large or small a number on the command line may be, as a power of ten."""
 
 
 class NotExact(Exception):  # noqa: N818 - a signal between two passes, not an error
@@ -121,10 +123,20 @@ def rough(number: Number) -> str:
 def parse(text: str) -> Fraction:
     """Return the number a user typed, exactly: '0.9', '9/10' and '1e-3' are all Fractions.
 
+    Raises:
+        ValueError: If it is none, or not 0 and outside 1e-100 ... 1e100: exact arithmetic takes any size, and ages.
+
     >>> parse("0.995")
     Fraction(199, 200)
+
     """
-    return Fraction(text.strip())
+    _, e, exponent = text.strip().lower().partition("e")
+    if e and abs(int(exponent)) > EXPONENTS:  # before a number with so many digits is made
+        raise ValueError(f"{text!r} is out of range")
+    number = Fraction(text.strip())
+    if number and not Fraction(1, 10**EXPONENTS) <= abs(number) <= 10**EXPONENTS:
+        raise ValueError(f"{text!r} is out of range")
+    return number
 
 
 def shown(value: Number) -> str:

@@ -11,6 +11,7 @@ collected on the way are delayed too, which it leaves out. Both sides are (1 - g
 and the bonus falls with k, so if stalling pays for any t it pays for t = 1: iff alpha / (n + 1) > 1 - gamma.
 """
 
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pbim._arrays import Values
 from pbim.errors import InputError
 from pbim.verification.numbers import Number
 
+EXACT_STEPS, MOST_STEPS = 100, 100_000
 PAPER_SETTINGS: tuple[tuple[float, float], ...] = ((0.005, 0.99), (0.02, 0.995), (0.025, 0.995))
 """The (alpha, gamma) of the paper's DoorKey experiments."""
 
@@ -28,13 +30,15 @@ PAPER_SETTINGS: tuple[tuple[float, float], ...] = ((0.005, 0.99), (0.02, 0.995),
 def stalling_gain(alpha: Number | Values, gamma: Number | Values, n: int | Values, t: int | Values) -> Any:
     """Return the bonus won minus the return lost by stalling t steps on a tile visited n times.
 
-    Numbers give a number, exact for Fractions; arrays broadcast.
+    Numbers give a number, exact for Fractions up to 100 steps; arrays broadcast.
 
     >>> from fractions import Fraction
     >>> stalling_gain(Fraction(1, 50), Fraction(199, 200), n=1, t=1)  # 1/100 won, 1/200 lost
     Fraction(1, 200)
     """
     _check(alpha, gamma, n, t)
+    if isinstance(gamma, Fraction) and np.max(t) > EXACT_STEPS:  # their digits grow with every power
+        alpha, gamma = float(alpha), float(gamma)
     won: Any = 0
     for k in range(int(np.max(t))):
         won = won + alpha * gamma**k / (n + k + 1) * (np.asarray(t) > k if np.ndim(t) else k < t)
@@ -109,7 +113,7 @@ def _check(alpha: Any, gamma: Any, n: Any, t: Any) -> None:
         ("alpha", alpha, alpha >= 0, "at least 0", "pass the bonus coefficient"),
         ("gamma", gamma, (gamma > 0) & (gamma <= 1), "in (0, 1]", "pass the learner's discount"),
         ("n", n, n >= 0, "at least 0", "pass the visits of the tile, the present one included"),
-        ("t", t, t >= 1, "at least 1", "pass the number of steps to stall"),
+        ("t", t, (t >= 1) & (t <= MOST_STEPS), f"between 1 and {MOST_STEPS:,}", "pass the number of steps to stall"),
     )
     for name, value, kept, wanted, way_out in rules:
         if not np.all(kept):

@@ -6,11 +6,10 @@ from fractions import Fraction
 from typing import Any
 
 from pbim.verification.fold import History
-from pbim.verification.mdp import FiniteMDP
+from pbim.verification.mdp import LARGEST, FiniteMDP
 from pbim.verification.numbers import Number, rough, shown
 
-LARGEST = 10**300
-"""The largest count that JSON readers can take for a float."""
+TIES = "The task alone calls all actions equally good at every history: this verdict is about ties and nothing else."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +34,8 @@ class Counterexample:
     """A shortest history at which the shaped problem has other optimal actions than the task.
 
     ``original_values`` and ``shaped_values`` list what every action is worth. ``original_course`` and
-    ``shaped_course`` are the (most likely) ways on of an optimal policy of either problem.
+    ``shaped_course`` are the (most likely) ways on of an optimal policy of either problem. ``fading``: the conversion
+    promises something for the time when its bonus has faded, and is judged before.
     """
 
     history: History
@@ -50,6 +50,7 @@ class Counterexample:
     bonus_name: str
     shaping_name: str
     mdp: FiniteMDP
+    fading: bool = False
 
     @property
     def state(self) -> int:
@@ -88,7 +89,7 @@ class Counterexample:
             + f" ({shown(self.shaped_values[chosen])} against {shown(self.shaped_values[best])}): "
             + self._bribe()
             + f" An agent that learns the shaped reward perfectly {'does' if won > 0 else 'may do'} the wrong thing, "
-            "however long it trains."
+            + ("until the bonus has faded." if self.fading else "however long it trains.")
         )
 
     def _bribe(self) -> str:
@@ -164,7 +165,9 @@ class Report:
     ``histories`` counts those, ``expanded`` the ones built after merging equals; ``exact`` says whether rational
     arithmetic was used, and ``tolerance`` up to which relative difference floats count as equal (0 when exact).
     ``counterexample`` is a shortest history with other optimal actions, ``costly`` a shortest one where following the
-    bonus also loses return in the task (a broken tie does not).
+    bonus also loses return in the task (a broken tie does not). ``undecided``: floats show a difference that is larger
+    than their rounding and smaller than the tolerance, so nothing is ``preserved`` and there is no counterexample.
+    ``indifferent``: the task calls all actions equally good at every history, so that only ties can change.
     """
 
     preserved: bool
@@ -179,6 +182,8 @@ class Report:
     elapsed: float
     bonus_name: str
     shaping_name: str
+    undecided: bool = False
+    indifferent: bool = False
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -187,12 +192,18 @@ class Report:
                 f"PRESERVED: with the bonus '{self.bonus_name}' through {self.shaping_name}, the optimal actions are "
                 f"those of the task at every history of up to {_steps(self.horizon)}."
             )
+        elif self.undecided:
+            head = (
+                f"UNDECIDED in floats: with the bonus '{self.bonus_name}' through {self.shaping_name}, actions differ "
+                f"by more than rounding and less than the tolerance of {self.tolerance:g} times the largest returns. "
+                "Pass Fractions, which decide it exactly, or a smaller tolerance."
+            )
         else:
             head = f"NOT PRESERVED: the bonus '{self.bonus_name}' through {self.shaping_name} changes what is optimal."
         arithmetic = "exactly, in rational arithmetic" if self.exact else f"in floats, equal within {self.tolerance:g}"
         merged = "" if self.expanded == self.histories else f" ({self.expanded:,} after merging equal ones)"
         tail = f"Checked {rough(self.histories)} histories{merged} {arithmetic}, in {self.elapsed:.2g} s."
-        parts = [head, self._narrative(), str(self.assumption1)]
+        parts = [head, self._narrative(), TIES if self.indifferent else "", str(self.assumption1)]
         return "\n\n".join(part for part in [*parts, *(f"Note: {note}" for note in self.notes), tail] if part)
 
     def _narrative(self) -> str:
@@ -209,6 +220,8 @@ class Report:
         """Return plain data; exact numbers appear as floats and, beside them, as strings such as "9/10"."""
         return {
             "preserved": self.preserved,
+            "undecided": self.undecided,
+            "indifferent": self.indifferent,
             "counterexample": None if self.counterexample is None else self.counterexample.to_dict(),
             "costly": None if self.costly is None else self.costly.to_dict(),
             "assumption1": self.assumption1.to_dict(),

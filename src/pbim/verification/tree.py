@@ -182,8 +182,9 @@ class Growing:
     def _check_size(self, expanded: int, step: int) -> None:
         if expanded > self.limit:
             raise InputError(
-                f"limit must cover all histories, received {self.limit:,}, and step {step + 1} of {self.horizon} "
-                f"already needs {expanded:,} after merging: lower horizon to {max(step, 1)} or raise limit"
+                f"max_histories must cover all histories, received {self.limit:,}, and step {step + 1} of "
+                f"{self.horizon} already needs {expanded:,} after merging: lower horizon to {max(step, 1)}, or raise "
+                "max_histories"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pbim.errors import InputError, InputTypeError, RepaymentWarning
-from pbim.shaping import Shaping
+from pbim.shaping import Level, Shaping
 from pbim.verification.fold import Verifiable, as_fold, is_folding, name_of, readable, sees_future
 from pbim.verification.future import FutureVerdict, judge as judge_episodes
 from pbim.verification.induction import compare, optimal_sets, original_values, shaped_values
@@ -21,7 +21,7 @@ from pbim.verification.report import Counterexample, Report
 from pbim.verification.story import CausalVerdict
 from pbim.verification.tree import Advance, Growing, outline
 
-LIMIT = 2_000_000
+MAX_HISTORIES, MAX_HORIZON = 2_000_000, 1_000
 TOLERANCE = 1e-9
 FLOAT_SPEED, EXACT_SPEED = (250_000, 2_800_000), (40_000, 2_100_000)
 """Histories per second, and histories per gigabyte, with a cheap bonus on one core."""
@@ -36,7 +36,7 @@ def verify(
     mean: Number = 0,
     exact: bool | None = None,
     tolerance: float = TOLERANCE,
-    limit: int = LIMIT,
+    max_histories: int = MAX_HISTORIES,
     progress: bool | None = None,
 ) -> Report:
     """Return whether the optimal actions are the same, with and without the bonus, at every reachable history.
@@ -49,18 +49,19 @@ def verify(
             or one of our bonuses that depends on the episode alone, such as ``pbim.EpisodicCount(alpha=...)``;
             :mod:`pbim.verification.fold` names two more kinds.
         shaping: The conversion.
-        horizon: After how many steps episodes are cut off; may be left out when every episode ends by itself.
+        horizon: After how many steps episodes are cut off, at most 1,000; may be left out when every episode ends by
+            itself. One within which the task pays nothing is refused: all policies would be worth the same.
         mean: F-bar, the constant that a centring conversion subtracts.
         exact: True insists on rational arithmetic, False on floats; None uses Fractions where all numbers allow it.
-        tolerance: How close two values must be to tie, in floats.
-        limit: More histories than this are refused beforehand.
+        tolerance: How close two values must be to tie, in floats; what it hides is ``undecided``.
+        max_histories: More histories than this are refused beforehand.
         progress: Whether to show a progress bar; None shows one on a terminal.
 
     Returns:
         The verdict, with the shortest counterexample if there is one.
 
     Raises:
-        InputError: If an argument breaks a rule, or there are more histories than ``limit``.
+        InputError: If an argument breaks a rule, or there are more histories than ``max_histories``.
         InputTypeError: If the bonus depends on training (``LifetimeCount``, ``RND``, ...) or is none.
 
     >>> from fractions import Fraction
@@ -79,19 +80,20 @@ def verify(
     """
     start = time.perf_counter()
     _check_kind("mdp", mdp, FiniteMDP, "build one with pbim.FiniteMDP(...) or FiniteMDP.from_toy_text(env, gamma=...)")
-    _check_kind("shaping", shaping, Shaping, "pass a conversion such as pbim.PBIM(gamma=...)")
-    _check_numbers(mean, tolerance, limit)
+    _check_kind("shaping", shaping, Shaping, "pass a conversion such as pbim.Geometric(gamma=...)")
+    _check_numbers(mean, tolerance, max_histories)
     bonus = readable(intrinsic)
     horizon = _horizon(mdp, horizon)
-    _check_estimate(mdp, horizon, limit, merging=is_folding(bonus), exact=exact is not False)
-    question = _Question(mdp, bonus, shaping, horizon, mean, limit, tolerance)
+    _check_estimate(mdp, horizon, max_histories, merging=is_folding(bonus), exact=exact is not False)
+    question = _Question(mdp, bonus, shaping, horizon, mean, max_histories, tolerance)
     histories = mdp.count_histories(horizon)
     with _progress(progress, None if is_folding(bonus) else histories) as advance:
         found, note = question.settle(exact, advance)
-    exact = found.verdicts.shaped[0].exact
+    exact, changed = found.verdicts.shaped[0].exact, found.verdicts.first()
+    undecided = changed is None and found.verdicts.unsure
     return Report(
-        preserved=found.verdicts.first() is None,
-        counterexample=question.counterexample(found, found.verdicts.first()),
+        preserved=changed is None and not undecided,
+        counterexample=question.counterexample(found, changed),
         costly=question.counterexample(found, found.verdicts.first(costly=True)),
         assumption1=found.assumption,
         histories=histories,
@@ -102,7 +104,9 @@ def verify(
         elapsed=time.perf_counter() - start,
         bonus_name=name_of(bonus),
         shaping_name=type(shaping).__name__,
-        notes=(*_gamma_notes(mdp, shaping), *note),
+        undecided=undecided,
+        indifferent=found.verdicts.indifferent,
+        notes=(*_gamma_notes(mdp, shaping), *_limit_notes(shaping), *note),
     )
 
 
@@ -179,6 +183,7 @@ class _Question:
             bonus_name=name_of(self.intrinsic),
             shaping_name=type(self.shaping).__name__,
             mdp=self.mdp,
+            fading=self.shaping.guarantee.level is Level.LIMIT,
         )
 
 
@@ -214,13 +219,15 @@ def _check_kind(name: str, value: Any, kind: type, way_out: str) -> None:
         raise InputTypeError(f"{name} must be a {kind.__name__}, received {type(value).__name__}: {way_out}")
 
 
-def _check_numbers(mean: Any, tolerance: Any, limit: Any) -> None:
+def _check_numbers(mean: Any, tolerance: Any, most: Any) -> None:
     if not is_number(mean):
         raise InputTypeError(f"mean must be a finite number, received {mean!r}: it stands for F-bar, 0 by default")
     if not is_number(tolerance) or not 0 < tolerance < 1:
         raise InputError(f"tolerance must be in (0, 1), received {tolerance!r}: leave it out for {TOLERANCE:g}")
-    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-        raise InputError(f"limit must be a whole number of at least 1, received {limit!r}: leave it out for {LIMIT:,}")
+    if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+        raise InputError(
+            f"max_histories must be a whole number of at least 1, received {most!r}: leave it out for {MAX_HISTORIES:,}"
+        )
 
 
 def _horizon(mdp: FiniteMDP, horizon: int | None) -> int:
@@ -233,6 +240,14 @@ def _horizon(mdp: FiniteMDP, horizon: int | None) -> int:
             )
     if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
         raise InputError(f"horizon must be a whole number of at least 1, received {horizon!r}: pass a number of steps")
+    if horizon > MAX_HORIZON:
+        raise InputError(f"horizon must be at most {MAX_HORIZON:,}, received {horizon}: a few dozen steps tell as much")
+    needed = mdp.steps_to_reward()
+    if needed is not None and horizon < needed:
+        raise InputError(
+            f"horizon must be at least {needed} to reach a reward of the task, received {horizon}: within it all "
+            f"policies are worth the same, so pass {needed} or more"
+        )
     return int(horizon)
 
 
@@ -242,12 +257,14 @@ def _check_estimate(mdp: FiniteMDP, horizon: int, limit: int, *, merging: bool, 
     if sizes[-1] <= limit or merging:
         return
     fits = int(np.flatnonzero(sizes <= limit)[-1]) if sizes[0] <= limit else 0
+    most = "more than " if len(sizes) <= horizon else ""
     seconds, gigabytes = (int(sizes[-1] // cost) for cost in (EXACT_SPEED if exact else FLOAT_SPEED))
-    advice = f"horizon={fits} fits ({sizes[fits]:,} histories)" if fits else "give it fewer start states"
+    enough = fits >= (mdp.steps_to_reward() or 1)
+    advice = f"horizon={fits} fits ({sizes[fits]:,} histories)" if enough else "give it fewer start states"
     raise InputError(
-        f"limit must cover all histories, received {limit:,}, and {horizon} steps make {rough(sizes[-1])} histories "
-        f"(about {rough(seconds)} seconds and {rough(gigabytes)} GB): {advice}, or raise limit, or write the bonus "
-        "as a pbim.verification.Fold, which lets equal histories merge"
+        f"max_histories must cover all histories, received {limit:,}, and {horizon} steps make {most}"
+        f"{rough(sizes[-1])} histories (about {rough(seconds)} seconds and {rough(gigabytes)} GB): {advice}, or raise "
+        "max_histories, or write the bonus as a pbim.verification.Fold, which lets equal histories merge"
     )
 
 
@@ -260,6 +277,14 @@ def _gamma_notes(mdp: FiniteMDP, shaping: Shaping[Any]) -> Iterator[str]:
         yield (
             f"the conversion's gamma ({gamma}) is not the task's ({mdp.gamma}): what is paid out and what is taken "
             "back are then discounted differently and need not cancel; give both the learner's gamma"
+        )
+
+
+def _limit_notes(shaping: Shaping[Any]) -> Iterator[str]:
+    if shaping.guarantee.level is Level.LIMIT:
+        yield (
+            f"{type(shaping).__name__} is judged as it starts, with the whole bonus; what it promises is for later: "
+            f"{shaping.guarantee.assumption}"
         )
 
 
