@@ -11,6 +11,8 @@ WHAT is
     mean STUDY CELL STATISTIC                 mean with its 95% interval over seeds
     range STUDY CELL STATISTIC                least and greatest over seeds
     count STUDY CELL STATISTIC                how many seeds have the figure at all (solved, reached, converged)
+    readings LABEL=STUDY[:PREFIX] ...         the same claims under several readings, one column each (_ is a space)
+    tallies LABEL=STUDY[:PREFIX] ...          how many claims hold under each reading, one row each
     tally STUDY                               how many claims were reproduced, not reproduced, undecided
     overview                                  the same of all studies
 
@@ -30,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from pbim.report import statistics, write
-from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
 from pbim.report.evidence import SEED, Evidence, gather
 from pbim.report.markup import NOTHING, number, plural, span
 from pbim.report.tables import PAPER
@@ -77,6 +79,44 @@ def verdicts(study: str) -> str:
         for verdict in found
     ]
     return table(["verdict", "claim", "paper", "ours [95% interval]", "n", "would decide"], rows, left=6)
+
+
+def readings(*columns: str) -> str:
+    """Return claims that several readings share, one row per claim, one column per reading, with counts below."""
+    labels, found = zip(*map(_reading, columns), strict=True)
+    rows = []
+    for name in dict.fromkeys(name for verdicts in found for name in verdicts):
+        judged = [verdicts.get(name) for verdicts in found]
+        first = next(filter(None, judged))
+        rows.append([first.claim.statement, paper(first), *map(_marked, judged)])
+    rows.append(["reproduced / not / undecided", "", *(" / ".join(_counted(verdicts)) for verdicts in found)])
+    return table(["claim", "paper", *labels], rows, left=2 + len(labels))
+
+
+def tallies(*columns: str) -> str:
+    """Return how many claims hold under each reading."""
+    rows = [[label, *_counted(verdicts)] for label, verdicts in map(_reading, columns)]
+    return table(["reading", "claims reproduced", "not reproduced", "undecided"], rows)
+
+
+def _reading(column: str) -> tuple[str, dict[str, Verdict]]:
+    """Return the label of ``LABEL=STUDY[:PREFIX]`` and its verdicts by what follows in the claim's name."""
+    label, _, place = column.partition("=")
+    study, _, prefix = place.partition(":")
+    start = f"{study}-{prefix}-" if prefix else f"{study}-"
+    found = {verdict.claim.id: verdict for verdict in evidence_of(study).verdicts}
+    return label.replace("_", " "), {
+        name.removeprefix(start): verdict for name, verdict in found.items() if name.startswith(start)
+    }
+
+
+def _marked(verdict: Verdict | None) -> str:
+    return NOTHING if verdict is None else f"{MARKS[verdict.verdict][0]} {ours(verdict)}"
+
+
+def _counted(verdicts: dict[str, Verdict]) -> list[str]:
+    found = [verdict.verdict for verdict in verdicts.values()]
+    return [str(found.count(each)) for each in (REPRODUCED, NOT_REPRODUCED, UNDECIDED)]
 
 
 def cells(study: str, group: str, *names: str) -> str:
@@ -202,6 +242,8 @@ def _span(run: Run) -> tuple[float, float]:
 
 WHAT: dict[str, Callable[..., str]] = {
     "verdicts": verdicts,
+    "readings": readings,
+    "tallies": tallies,
     "cells": cells,
     "effort": effort,
     "spent": spent,

@@ -1,7 +1,8 @@
 """The figures of docs/reproduction.md, drawn from the published rows by scripts/reproduction.py."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -11,8 +12,9 @@ from matplotlib.ticker import NullLocator
 
 from pbim._files import replacing
 from pbim.report.curves import band, coarser
-from pbim.report.evidence import Evidence, RunEvidence
+from pbim.report.evidence import SEED, Evidence, RunEvidence
 from pbim.report.figures import COLOURS, STYLE
+from pbim.report.statistics import difference_interval
 
 Gather = Callable[[str], Evidence]
 POINTS = 60
@@ -143,6 +145,58 @@ def cliff(evidence: Evidence) -> Figure:
     return figure
 
 
+def readings(evidence: Evidence) -> Figure:
+    """Draw PBIM's distance to no bonus over the spread of F, one point per reading of RND, with 95% intervals."""
+    controls = {
+        (cell.params["learning_rate"], cell.params["max_steps"]): _finals(runs)
+        for cell, runs in evidence.cells("learner")
+        if cell.scheme == "none"
+    }
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
+    ax = figure.subplots()
+    names: set[str] = set()
+    for cell, runs in evidence.cells():
+        spreads = np.array([entry.figures["bonus_spread"] for entry in runs if entry.done])
+        if cell.scheme != "pbim" or not np.isfinite(spreads).any():
+            continue
+        control = controls[cell.params.get("learning_rate", 0.1), cell.params.get("max_steps", 50)]
+        finals = _finals(runs)
+        middle, (low, high) = finals.mean() - control.mean(), difference_interval(finals, control, seed=SEED)
+        name, colour, marker = _reading(cell.params)
+        x = float(np.nanmean(spreads))
+        label = "" if name in names else name
+        names.add(name)
+        bars = np.nan_to_num([[middle - low], [high - middle]])
+        ax.errorbar([x], [middle], bars, fmt=marker, color=colour, label=label, markersize=5, linewidth=0.8, alpha=0.8)
+        if cell.name in MARKED:
+            ax.annotate(MARKED[cell.name], (x, middle), xytext=(8, 8), textcoords="offset points", fontsize=8)
+    ax.axhline(0, color="black", linewidth=0.8)
+    ax.set(xscale="log", xlabel="standard deviation of F over the 48 states, in units of the task's reward (goal: 100)")
+    ax.set(ylabel="return of PBIM minus return of no bonus")
+    ax.legend(fontsize=7)
+    return figure
+
+
+MARKED = {
+    "pbim-torch-sgd-step-one-hot-64-64": "base reading",
+    "pbim-one-hot-64-64-adam": "our first reading",
+}
+"""Cells that the figure of the readings names."""
+
+
+def _reading(params: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the words, the colour and the marker of a reading of RND."""
+    words = str(params.get("reading", f"orthogonal, {params['optimizer']} every step" if "optimizer" in params else ""))
+    init, _, training = (words or "torch, sgd every step").partition(", ")
+    colour = COLOURS[0] if init == "torch" else COLOURS[1]
+    marker = {"frozen": "s", "sgd every step": "o", "adam every step": "^", "sgd every episode": "v"}.get(training, "D")
+    return f"{'PyTorch' if init == 'torch' else init}, {training}", colour, marker
+
+
+def _finals(runs: list[RunEvidence]) -> np.ndarray:
+    return np.array([entry.figures["final_return"] for entry in runs if entry.done])
+
+
 def lengths(ax: Axes, which: str) -> None:
     """Make an axis that of episode lengths up to the time limit, evenly spaced in their logarithm."""
     axis = {"x": ax.xaxis, "y": ax.yaxis}[which]
@@ -179,4 +233,5 @@ FIGURES: dict[str, tuple[tuple[str, ...], Callable[..., Figure]]] = {
     "mechanism": (("doorkey-conversions",), mechanism),
     "ablation": (("doorkey-sensitivity",), ablation),
     "cliff": (("cliff-conversions",), cliff),
+    "readings": (("cliff-sensitivity",), readings),
 }

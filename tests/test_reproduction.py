@@ -105,3 +105,15 @@ def test_a_table_of_some_cells_has_these(pages):
 def test_an_unknown_wish_is_named(pages):
     with pytest.raises(SystemExit, match="known are"):
         pages.made("nothing")
+
+
+def test_readings_share_claims_and_their_counts_add_up(pages):
+    lines = pages.readings("base_one=cliff", "first=cliff-orthogonal").splitlines()
+    assert lines[0] == "| claim | paper | base one | first |"
+    claims = [line.split(" | ") for line in lines[2:-1]]
+    evidence = pages.evidence_of("cliff").verdicts
+    assert len(claims) == len(evidence)
+    marks = [claim[2][0] for claim in claims]
+    by_hand = [sum(v.verdict == word for v in evidence) for word in ("reproduced", "not reproduced", "undecided")]
+    assert [marks.count(mark) for mark in "✓✗?"] == by_hand
+    assert pages.tallies("base_one=cliff").splitlines()[-1] == f"| base one | {' | '.join(map(str, by_hand))} |"

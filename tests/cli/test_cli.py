@@ -8,6 +8,8 @@ import pytest
 
 import pbim
 from pbim.cli import main
+from pbim.cli.train import Train
+from pbim.envs import ENVIRONMENTS
 
 
 def test_version(capsys):
@@ -119,3 +121,14 @@ def test_a_module_that_raises_is_the_users_and_is_named(tmp_path, monkeypatch, c
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["train", "CliffWalk", "--intrinsic", "raising_module:Bonus"]) == 2
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--shaping", "raw"]])
+def test_every_option_of_verify_has_a_default(words, capsys):
+    assert main(["verify", *words]) == int(bool(words))
+    assert "corridor" in capsys.readouterr().out
+
+
+def test_every_option_of_train_has_a_default():
+    assert Train.parse([]).learner.env == ENVIRONMENTS["DoorKey-8x8"]
+    assert Train.parse(["CliffWalk", "--intrinsic", "count"]).learner.intrinsic is not None

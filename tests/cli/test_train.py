@@ -145,12 +145,13 @@ def test_control_c_while_a_chunk_is_computed_keeps_that_chunk(tmp_path, monkeypa
         return original(config, carry, updates)
 
     monkeypatch.setattr(ppo, "update_chunk", interrupted)
+    before = signal.getsignal(signal.SIGINT)
     stopped = quick(out=tmp_path / "stopped")
     assert stopped.run() == 130
     assert checkpoint.about(stopped.out / CHECKPOINT)["about"]["frames"] == 32
     assert json.loads((stopped.out / METRICS).read_text().splitlines()[-1])["frames"] == 32
     assert "stopping after this chunk" in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_folder_in_use_is_refused(tmp_path):

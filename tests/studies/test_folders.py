@@ -198,7 +198,7 @@ def test_a_report_where_a_file_stands_is_one_sentence(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--only"], "only must name a scheme or a cell, received none"),
+        (["--only"], "only must name a scheme, a group or a cell, received none"),
         (["--only", "None"], "did you mean 'none'"),
         (["--seeds", "100000000000000000000"], "seeds must be from 1 to 10,000"),
         (["--seeds", "0"], "seeds must be from 1 to 10,000"),

@@ -17,7 +17,7 @@ from pbim.errors import InputError
 from pbim.results import CHECKPOINT, FINAL, METRICS, Store, frame
 
 ROOT = Path(__file__).parent
-STUDY = ["reproduce", "cliff-long", "--only", "none", "--checkpoint-every", "0"]
+STUDY = ["reproduce", "cliff-long-orthogonal", "--only", "none", "--checkpoint-every", "0"]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_control_c_stops_children_and_says_how_to_continue(tmp_path, cache):
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=60)
     assert driver.returncode == 130
-    assert "continue with pbim reproduce cliff-long --seeds 10 --only none" in said
+    assert "continue with pbim reproduce cliff-long-orthogonal --seeds 10 --only none" in said
     assert "Traceback" not in said
     assert not workers_of(tmp_path)
 

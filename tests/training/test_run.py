@@ -57,7 +57,6 @@ def test_the_curves_of_a_report_are_declared_with_the_figures():
     assert [name for name, metric in PPO.metrics.items() if metric.curve] == [
         "length",
         "extrinsic_return",
-        "discounted_shaping",
         "goal_length",
         "settled_goal",
         "settled_truncated",

@@ -5,8 +5,10 @@ from fractions import Fraction
 
 import hypothesis.strategies as st
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 import pbim
@@ -146,3 +148,22 @@ def test_its_state_may_be_donated():
     shaped, ended = jax.numpy.ones((2, 3)), jax.numpy.zeros((2, 3), bool)
     update = jax.jit(certificate.update, donate_argnums=0)
     update(update(certificate.init(3, like=shaped), shaped, ended), shaped, ended)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_the_tolerance_is_that_of_the_rewards_dtype(library, dtype):
+    """The sums are wider than the rewards, whose rounding they inherit."""
+    if library == "jax" and dtype == "float64":
+        pytest.skip("JAX computes in float32 here")
+    rng = np.random.default_rng(0)
+    bonus, ended = rng.random((256, 4)).astype(dtype), rng.random((256, 4)) < 0.05
+    arrays = {"numpy": np.asarray, "torch": torch.asarray, "jax": jnp.asarray}[library]
+    bonus, ended = arrays(bonus), arrays(ended)
+    shaping, certificate = pbim.Geometric(gamma=0.99, rate=0.02), pbim.Certificate(gamma=0.99)
+    _, shaped = shaping.rollout(shaping.init(4, like=bonus), bonus, ended)
+    report = certificate.report(certificate.update(certificate.init(4, like=bonus), shaped, ended))
+    assert report.ok
+    assert report.tolerance == pytest.approx(np.sqrt(np.finfo(dtype).eps))
+    wrong = certificate.report(certificate.update(certificate.init(4, like=bonus), bonus, ended))
+    assert not wrong.ok

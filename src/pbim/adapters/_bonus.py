@@ -139,17 +139,6 @@ def give_free(bonuses: list[Any], owner: BonusOwner) -> None:
             del _OWNERS[id(bonus)]
 
 
-def name_of(bonus: Any) -> str:
-    """Return what a bonus is made of, the same in every process.
-
-    >>> from pbim.intrinsic import EpisodicCount, Sum
-    >>> name_of(Sum(EpisodicCount(), lambda step: [0.0]))
-    'Sum(EpisodicCount, function)'
-    """
-    inner = ", ".join(map(name_of, getattr(bonus, "inner", ())))
-    return (type(bonus).__name__ if hasattr(bonus, "update") else "function") + (f"({inner})" if inner else "")
-
-
 def fresh(bonus: Any) -> Any:
     """Return a bonus with the same settings that has learned nothing; one that is no dataclass is copied as it is."""
     if isinstance(bonus, tuple):

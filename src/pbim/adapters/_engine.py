@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.adapters._bonus import Spaces, UpdateQueue, give_free, learners, name_of, take, twin
+from pbim.adapters._bonus import Spaces, UpdateQueue, give_free, learners, take, twin
 from pbim.adapters._evidence import EpisodeRecord, Mask, TrainingReport
 from pbim.adapters.batching import Arrays, from_arrays, to_arrays
 from pbim.errors import InputError, InputTypeError
@@ -83,7 +83,7 @@ class RewardPath:
         self._live = _Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
         self._frozen: _Episodes | None = None
         self._spaces = spaces
-        self._name, self._learners, self._owns_bonus = name_of(intrinsic), learners(intrinsic), False
+        self._name, self._learners, self._owns_bonus = _description(intrinsic), learners(intrinsic), False
         self.obs: Any = None
         self.over: Mask = np.zeros(num_envs, np.bool_)
 
@@ -372,6 +372,6 @@ def _part(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
     return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
 
 
-def _description(shaping: Shaping[Any]) -> str:
-    """Return the conversion in words that are the same in every process (functions without their address)."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(shaping))
+def _description(component: Any) -> str:
+    """Return a conversion or a bonus in words that are the same in every process (functions without their address)."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(component))

@@ -124,7 +124,7 @@ class PPO(Component):
         check_numbers(self, "[0, 1]", "gae_lambda")
         check_numbers(self, "(0, inf)", "reward_scale", "learning_rate", "adam_epsilon", "max_gradient_norm", "clip")
         check_numbers(self, "[0, inf)", "entropy_coefficient", "value_coefficient")
-        check_numbers(self, "(-inf, inf)", "intrinsic_scale")
+        check_numbers(self, "[0, inf)", "intrinsic_scale")
         if self.intrinsic_gamma is not None and self.critics == "joint":
             raise InputError("intrinsic_gamma needs a critic of its own: pass critics='separate', or leave it out")
         if self.correction is not None and (self.critics == "joint" or self.bonus_gamma != self.gamma):

@@ -93,7 +93,8 @@ class QLearning(Component):
         check_counts(self, "episodes", "lanes")
         check_numbers(self, "(0, 1]", "gamma")
         check_numbers(self, "[0, 1]", "learning_rate", "epsilon_start", "epsilon_min", "epsilon_decay")
-        check_numbers(self, "(-inf, inf)", "initial_value", "intrinsic_scale")
+        check_numbers(self, "[0, inf)", "intrinsic_scale")
+        check_numbers(self, "(-inf, inf)", "initial_value")
         check_discount(self.shaping, self.gamma)
         check_windows(self.env, self.truncation)
         if self.bonus_learns == "episode" and (_bonus.is_stepwise(self.intrinsic) or not self.env.max_steps):

@@ -8,12 +8,13 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from itertools import zip_longest
 from numbers import Real
 from typing import Any
 
 import tyro
 
-from pbim.config import Family, decode, find
+from pbim.config import Family, components as known, decode, find
 from pbim.errors import InputError
 from pbim.shaping import Centring, Shaping
 from pbim.verification.numbers import parse
@@ -96,10 +97,12 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
         for field in fields(component) if component is not None else ():
             homes.setdefault(_option(field.name), []).append(prefix)
     words = []
-    for word, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+    for word, following in zip_longest(arguments, arguments[1:], fillvalue="--"):
         name, equals, text = word.removeprefix("--").partition("=")
         bare = name.removeprefix("no-")
         home = homes.get(name if name in homes else bare, [])
+        if word.startswith("--") and not home and name not in own and bare not in own:
+            _refuse_foreign(name, bare)
         if not word.startswith("--") or name in own or bare in own or len(home) != 1:
             words.append(word)
         elif bare == "normalize" and not equals and home == ["shaping"] and following.startswith("--"):
@@ -109,13 +112,25 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
     return words
 
 
+def _refuse_foreign(*names: str) -> None:
+    """Refuse the option of a component that was not chosen; what nobody has is for tyro to refuse."""
+    families: tuple[Family, ...] = ("shaping", "intrinsic")
+    for family in families:
+        owners = [cls.kind for cls in known(family) if set(names) & set(options_of(cls))]
+        if owners:
+            raise InputError(
+                f"--{names[0]} must go with --{family} {' or '.join(owners)}, received it without: name one of them"
+                + (", and the bonus that it converts" if family == "shaping" else "")
+            )
+
+
 def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
     """Return how tyro reads what our fields hold: numbers (Fractions if ``exact``), centrings, None as none."""
     made = tyro.constructors.ConstructorRegistry()
 
     @made.primitive_rule
     def real(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        if info.type is not Real:
+        if info.type is not Real and not (exact and info.type is float):
             return None
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,

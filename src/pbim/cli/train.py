@@ -186,7 +186,7 @@ def _plan(learner: Any) -> str:
     from pbim.config import kind_of
     from pbim.shaping import NoBonus
 
-    where = f"PPO on {_named(learner.env)}, {learner.total_frames:,} frames"
+    where = f"PPO on {_named(learner.env)}, {learner.updates * learner.frames:,} frames"
     if learner.intrinsic is None:
         return f"{where}: no bonus"
     bonus = f"{where}: bonus {kind_of(learner.intrinsic)} x {learner.intrinsic_scale:g}"

@@ -66,17 +66,22 @@ def ended_rows(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDA
     return terminated | truncated, valid
 
 
-def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_]) -> Any:
-    """Return ``value`` (an array, or a dict or tuple of them) as NumPy after checking kind, rows and finiteness."""
+def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_], *, texts: bool = False) -> Any:
+    """Return ``value`` (an array, or a dict or tuple of them) as NumPy after checking kind, rows and finiteness.
+
+    With ``texts``, those in a dict, which no compiled function can read, are left out instead of refused.
+    """
     if isinstance(value, dict):
-        return {key: numeric(who, f"{name}[{key!r}]", entry, valid) for key, entry in value.items()}
+        kept = {key: entry for key, entry in value.items() if not (texts and np.asarray(entry).dtype.kind in "USO")}
+        return {key: numeric(who, f"{name}[{key!r}]", entry, valid, texts=texts) for key, entry in kept.items()}
     if isinstance(value, tuple):
         return tuple(numeric(who, f"{name}[{index}]", entry, valid) for index, entry in enumerate(value))
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise InputTypeError(
             f"{who}: {name} must hold numbers, received dtype {array.dtype}: pass encode=a function of the observation "
-            f"that returns a numeric array, or use a bonus that counts keys (EpisodicCount)"
+            f"that returns a numeric array, such as lambda obs: flatten(obs['image']), or use a bonus "
+            "that counts keys (EpisodicCount)"
         )
     if array.shape[:1] != valid.shape:
         raise InputError(

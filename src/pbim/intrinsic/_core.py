@@ -13,6 +13,7 @@ from pbim._jit import jit
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic._checks import flags, numeric, same_num_envs
 from pbim.intrinsic._shell import Arrays, PureBonus, Shell
+from pbim.intrinsic.encodings import concatenate, flatten
 from pbim.intrinsic.protocol import Spec, Transition
 
 
@@ -83,7 +84,10 @@ class Compiled:
     def checked(self, transition: Transition) -> Transition:
         """Return the fields this bonus reads as arrays; the others are None."""
         _, valid = flags(self.who, transition)
-        fields = {name: numeric(self.who, name, getattr(transition, name), valid) for name in self.bonus.reads}
+        own = getattr(self.bonus, "encode", flatten) not in (flatten, concatenate)  # it picks what it needs
+        fields = {
+            name: numeric(self.who, name, getattr(transition, name), valid, texts=own) for name in self.bonus.reads
+        }
         num_actions = getattr(self.bonus, "num_actions", None)
         if "action" in fields and num_actions is not None:
             _check_actions(self.who, fields["action"], num_actions)

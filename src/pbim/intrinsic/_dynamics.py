@@ -12,7 +12,7 @@ from pbim.intrinsic._checks import integers, network_sizes, positive, within
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
-from pbim.intrinsic.encodings import Encode, encode_action, flatten
+from pbim.intrinsic.encodings import Encode, encode_action, flatten, width
 from pbim.intrinsic.protocol import Spec, Transition
 
 
@@ -104,6 +104,7 @@ class DynamicsBonus(LearnedBonus):
     def init_models(self, key: Array, spec: Spec) -> DynamicsState:
         """Return random models for transitions of the shapes of ``spec.example``."""
         models_key, key = jax.random.split(key)
+        width(type(self).__name__, self.encode, spec.example.next_obs)
         shapes = jax.eval_shape(self.rows, spec.example)
         models = dynamics_init(models_key, shapes, self.hidden, self.features, self.init_scheme)
         return DynamicsState(Fitted(models, self.optimizer(self.learning_rate).init(models)), key)

@@ -13,7 +13,7 @@ import numpy as np
 from pbim._arrays import array_namespace
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic._checks import flags, integers, numeric, positive, same_num_envs, within
-from pbim.intrinsic._moments import Moments, merge, spread, standardize
+from pbim.intrinsic._moments import Moments, merge, standardize
 from pbim.intrinsic._parts import Composition
 from pbim.intrinsic.protocol import Bonus, Transition, as_intrinsic, ended
 
@@ -84,9 +84,10 @@ class RunningStdScaled(Around):
     """Divide the inner bonus by the running standard deviation of its discounted sum.
 
     The statistics are those of earlier steps, fixed while a step is paid, so the divisor does not depend on the action
-    it scales. They change within an episode, which is harmless here, before the conversion, and would break it after.
-    Each environment's sum starts anew when its episode ends; rows that are not valid leave no trace. ``update`` asks
-    the inner bonus for the reward of its step.
+    it scales; one sum of 0 is always among them, so that a few that are alike do not make the next bonus explode. They
+    change within an episode, which is harmless here, before the conversion, and would break it after. Each
+    environment's sum starts anew when its episode ends; rows that are not valid leave no trace. ``update`` asks the
+    inner bonus for the reward of its step.
 
     Burda et al. 2019, Section 2.4 (the sum is that of Gymnasium's ``NormalizeReward``).
 
@@ -101,8 +102,8 @@ class RunningStdScaled(Around):
     >>> step = Transition(np.zeros(2, int), np.zeros(2, int), np.zeros(2, int), no, no, {})
     >>> bonus = RunningStdScaled(lambda transition: np.array([0.0, 4.0]), gamma=0.9)
     >>> bonus.update(step)
-    >>> bonus.reward(step)
-    array([0., 2.])
+    >>> bonus.reward(step)  # the sums so far: 0, 4, and the 0 that is always there
+    array([0.        , 2.12132034])
 
     """
 
@@ -131,8 +132,13 @@ class RunningStdScaled(Around):
         return Sums(nothing, nothing, nothing, np.zeros(example.terminated.shape))
 
     def pay(self, own: Sums, paid: Sequence[Any]) -> Any:
-        """Return the bonus over the standard deviation of earlier sums."""
-        return paid[0] / (spread(Moments(*own[:3])) + 1e-16) ** 0.5
+        """Return the bonus over the standard deviation of earlier sums, as if one more of them had been 0.
+
+        Without that one, two sums that happen to be alike would make the next bonus hundreds of times too large.
+        """
+        n = own.count
+        variance = n / (n + 1) * (own.variance + own.mean**2 / (n + 1))
+        return paid[0] / (variance + (n == 0) + 1e-16) ** 0.5
 
     def learn(self, own: Sums, transition: Transition, paid: Sequence[Any]) -> Sums:
         """Return the statistics with this step's discounted sums."""

@@ -12,7 +12,7 @@ from pbim.intrinsic._checks import network_sizes, positive, within
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
-from pbim.intrinsic.encodings import Encode, encode_action, flatten
+from pbim.intrinsic.encodings import Encode, encode_action, flatten, width
 from pbim.intrinsic.protocol import Spec, Transition
 
 
@@ -87,7 +87,7 @@ class Disagreement(LearnedBonus):
     def init(self, key: Array, spec: Spec) -> DisagreementState:
         """Return a random encoder and ensemble, for transitions of the shapes of ``spec.example``."""
         encoder_key, ensemble_key, key = jax.random.split(key, 3)
-        inputs = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
+        inputs = width("Disagreement", self.encode, spec.example.next_obs)
         encoder = mlp_init(encoder_key, (inputs, *self.hidden, self.features), self.init_scheme)
         read = jax.eval_shape(lambda step: self.inputs(encoder, step), spec.example).shape[1]
         sizes = (read, *self.hidden, self.features)

@@ -36,6 +36,22 @@ def flatten(obs: Any) -> Array:
     return rows.reshape(rows.shape[0], -1).astype(jnp.float32)
 
 
+def width(who: str, encode: Encode, obs: Any) -> int:
+    """Return how long the vectors are that ``encode`` makes of observations like ``obs``.
+
+    Raises:
+        InputError: If it does not make one vector per environment.
+
+    """
+    shape = jax.eval_shape(encode, obs).shape
+    if len(shape) != 2:
+        raise InputError(
+            f"{who}: encode must return one vector per environment, (num_envs, n), received shape {shape}: flatten it, "
+            "as in lambda obs: flatten(obs['image'])"
+        )
+    return int(shape[1])
+
+
 def concatenate(obs: Any) -> Array:
     """Return all arrays of a dict or tuple side by side: (num_envs, ...) each -> (num_envs, features).
 

@@ -11,7 +11,7 @@ from pbim.errors import InputError
 from pbim.intrinsic._checks import positive
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic.array_counts import valid_rows
-from pbim.intrinsic.encodings import Encode, flatten
+from pbim.intrinsic.encodings import Encode, flatten, width
 from pbim.intrinsic.protocol import Spec, Transition
 
 
@@ -70,7 +70,7 @@ class PseudoCount(LearnedBonus):
 
     def init(self, key: Array, spec: Spec) -> PseudoCountState:
         """Return a random projection and empty counts."""
-        features = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
+        features = width("PseudoCount", self.encode, spec.example.next_obs)
         return PseudoCountState(jax.random.normal(key, (features, self.bits)), jnp.zeros(2**self.bits, dtype=jnp.int32))
 
     def code(self, state: PseudoCountState, transition: Transition) -> Array:

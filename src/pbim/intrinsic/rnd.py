@@ -17,7 +17,7 @@ from pbim.intrinsic._moments import Moments, merge, standardize
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic._shell import Shell
 from pbim.intrinsic.array_counts import valid_rows
-from pbim.intrinsic.encodings import Encode, flatten
+from pbim.intrinsic.encodings import Encode, flatten, width
 from pbim.intrinsic.protocol import Spec, Transition
 
 SMALL_BATCH = 64
@@ -40,8 +40,8 @@ class RND(LearnedBonus):
     ``update`` adds the batch to the statistics, then trains once through it. A rollout of many steps may be given as
     one batch. Memory: bounded by the networks.
 
-    The errors have no unit: untrained networks pay tens, against which a goal worth 1 is lost. Bring them to a size of
-    your choice, as the paper does: ``Scaled(RunningStdScaled(RND(), gamma=0.99), 0.025)``.
+    The errors have no unit: untrained networks pay tens in an episode, against which a goal worth 1 is lost. Bring them
+    to a size of your choice, as the paper does: ``Scaled(RunningStdScaled(RND(), gamma=0.99), 0.025)``.
 
     Burda et al. 2019 (arXiv 1810.12894), Sections 2.2 and 2.4. Shapes: transition (num_envs, ...) -> (num_envs,).
 
@@ -101,7 +101,7 @@ class RND(LearnedBonus):
 
     def init(self, key: Array, spec: Spec) -> RNDState:
         """Return random networks and empty statistics, for observations of the shape of ``spec.example.next_obs``."""
-        inputs = jax.eval_shape(self.encode, spec.example.next_obs).shape[1]
+        inputs = width("RND", self.encode, spec.example.next_obs)
         sizes = (inputs, *self.hidden, self.features)
         target_key, predictor_key, key = jax.random.split(key, 3)
         params = mlp_init(predictor_key, sizes, self.init_scheme)

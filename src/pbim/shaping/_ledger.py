@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from itertools import repeat
 from math import inf
 from numbers import Rational, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import is_jax_array
@@ -29,7 +29,7 @@ from pbim._arrays import Array, Rows, Values, array_namespace, copied
 from pbim.errors import InputError, RepaymentWarning, warn
 from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
-from pbim.shaping._shaping import Extra, Shaping, check_gamma, is_count
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count
 
 Memory = tuple[Values, ...]
 """Arrays whose last axis is num_envs."""
@@ -75,6 +75,10 @@ class Ledger(Shaping[LedgerState]):
     normalize: bool | Centring = True
     max_steps: int | None = None
     shared = ("centre",)
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.EXACT, assumption=CAUSAL, reference="every ledger that is settled cancels"
+    )
+    summary: ClassVar[str] = "keeps a ledger and settles it at the last step"
 
     def __post_init__(self) -> None:
         super().__post_init__()

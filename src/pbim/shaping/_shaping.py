@@ -92,6 +92,14 @@ class Shaping(Component, ABC, Generic[StateT]):
         if not declared and not hasattr(cls, "gamma"):  # a value in Shaping itself would be every gamma's default
             type.__setattr__(cls, "gamma", None)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not hasattr(self, "guarantee"):
+            raise InputTypeError(
+                f"{type(self).__name__} must say what it promises, received no guarantee: add guarantee: "
+                "ClassVar[Guarantee] = Guarantee(level=Level.NONE, assumption=..., reference=...) to the class"
+            )
+
     @property
     def label(self) -> str:
         """A short name for people: what the conversion is, and its settings that are not the default.

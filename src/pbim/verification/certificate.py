@@ -30,6 +30,7 @@ class CertificateState(NamedTuple):
         episodes: How many episodes have finished, ().
         worst: The largest relative residual of these, ().
         worst_absolute: The largest residual of these, ().
+        rounding: The largest epsilon of the dtypes that F' was emitted in, ().
 
     """
 
@@ -39,6 +40,7 @@ class CertificateState(NamedTuple):
     episodes: Values
     worst: Values
     worst_absolute: Values
+    rounding: Values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +83,8 @@ class Certificate:
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        tolerance: The largest relative residual that passes; by default the square root of the dtype's epsilon (1.5e-8
-            in float64, 3.5e-4 in float32).
+        tolerance: The largest relative residual that passes; by default the square root of the epsilon of the
+            dtype that F' came in (1.5e-8 in float64, 3.5e-4 in float32).
 
     Raises:
         InputError: If an argument is out of range.
@@ -115,7 +117,7 @@ class Certificate:
         """
         lanes = _arrays.zeros((num_envs,), np.zeros(0) if like is None else like)
         none = compat.array_namespace(lanes).sum(lanes)
-        return _arrays.distinct(CertificateState(lanes, lanes, lanes + 1, _arrays.counter(lanes), none, none))
+        return _arrays.distinct(CertificateState(lanes, lanes, lanes + 1, _arrays.counter(lanes), none, none, none))
 
     def update(
         self, state: CertificateState, shaped: Array, ended: Flags, *, valid: Flags | None = None
@@ -153,13 +155,13 @@ class Certificate:
 
         Args:
             state: What ``init`` or the last call returned.
-            like: An array of the dtype that the rewards were emitted in, if not the state's.
+            like: An array of the dtype that the rewards were rounded to before they got here, if that is coarser.
 
         """
         tolerance = self.tolerance
         if tolerance is None:
-            kind: Values = state.total if like is None else like
-            tolerance = 0.0 if _arrays.is_exact(kind) else math.sqrt(compat.array_namespace(kind).finfo(kind.dtype).eps)
+            known = [_epsilon(array) for array in (state.total, like) if array is not None]
+            tolerance = math.sqrt(max(*known, float(state.rounding), 0.0))
         return CertificateReport(
             episodes=int(state.episodes),
             worst=float(state.worst),
@@ -180,6 +182,7 @@ class Certificate:
             return state, rows.values, rows.ended
         valid = rows.valid if rows.valid is not None else compat.array_namespace(rows.ended).ones_like(rows.ended)
         gamma = _arrays.number_for(self.gamma, state.total)
+        state = state._replace(rounding=_coarser(state.rounding, _epsilon(rows.values)))
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(rows.values, np.ndarray):
                 state, totals = _sum_in_turn(gamma, state, rows.values, rows.ended, valid)
@@ -239,6 +242,19 @@ def _restarted(xp: Any, state: CertificateState, where: Values) -> CertificateSt
         scale=xp.where(where, 0, state.scale),
         discount=xp.where(where, 1, state.discount),
     )
+
+
+def _epsilon(array: Values) -> float:
+    """Return the epsilon of an array's dtype; 0 for exact numbers."""
+    return 0.0 if _arrays.is_exact(array) else float(compat.array_namespace(array).finfo(array.dtype).eps)
+
+
+def _coarser(rounding: Values, epsilon: float) -> Values:
+    """Return the larger of two epsilons, as an array like the first."""
+    if not epsilon:
+        return rounding
+    xp = compat.array_namespace(rounding)
+    return xp.where(rounding > epsilon, rounding, xp.zeros_like(rounding) + epsilon)
 
 
 def _larger(xp: Any, a: Values, b: Values) -> Values:
