@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -217,6 +218,8 @@ def test_hindsight_replay_which_loses_the_shaping_reward_is_refused() -> None:
     with pytest.raises(pbim.InputError, match="HerReplayBuffer computes the rewards of other goals anew") as caught:
         model.learn(20, callback=sb3.PBIMCallback())
     assert "\n" not in str(caught.value)
+    with pytest.raises(pbim.InputError, match="computes the rewards of other goals anew"):
+        model.learn(20)  # without a callback, too
     plain = SAC("MultiInputPolicy", venv, gamma=GAMMA, learning_starts=10, device="cpu")
     with pytest.warns(UserWarning, match="the bonus adds up to 500 on average"):
         plain.learn(12, callback=sb3.PBIMCallback())
@@ -240,6 +243,7 @@ def test_a_model_saved_with_another_bonus_is_refused_in_one_sentence(here: str, 
     model = PPO("MlpPolicy", sb3.wrap(scripted(), BONUSES[here](), SHAPING, "settle"), **SMALL)
     model.learn(8, callback=sb3.PBIMCallback())
     sb3.save(tmp_path / "agent", model)
+    names = {name: re.sub(" at 0x[0-9a-f]+", "", repr(make())) for name, make in BONUSES.items()}
     for there, make in BONUSES.items():
         venv = sb3.wrap(scripted(), make(), SHAPING, "settle")
         if here == there:
@@ -247,7 +251,9 @@ def test_a_model_saved_with_another_bonus_is_refused_in_one_sentence(here: str, 
             continue
         with pytest.raises(pbim.InputError) as caught:
             sb3.load(tmp_path / "agent", PPO, venv, device="cpu")
-        assert f"saved with the bonus {here}, this environment is wrapped with {there}: " in str(caught.value)
+        assert f"saved with the bonus {names[here]}, this environment is wrapped with {names[there]}: " in str(
+            caught.value
+        )
         assert "\n" not in str(caught.value)
 
 

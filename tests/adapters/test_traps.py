@@ -284,3 +284,10 @@ def test_no_warning_where_there_is_no_trap() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(pbim.wrap(cliff(), EpisodicCount(alpha=0.1), SHAPING))
+
+
+def test_a_masked_bonus_is_refused() -> None:
+    env = pbim.wrap(gymnasium.make("CartPole-v1"), lambda _: np.ma.masked_array([7.0], mask=[True]), SHAPING)
+    env.reset(seed=0)
+    with pytest.raises(pbim.InputError, match="received a masked array"):
+        env.step(0)

@@ -247,3 +247,15 @@ def test_watch_writes_a_moving_picture(tmp_path, capsys):
     assert "1 episodes" in capsys.readouterr().out
     with pytest.raises(InputError, match="must hold a run"):
         Watch(folder=tmp_path / "nowhere").run()
+
+
+def test_a_learner_that_diverges_is_said_and_is_no_success(tmp_path, capsys):
+    assert quick(out=tmp_path / "run", learning_rate=1e30, frames=160).run() == 1
+    assert "the learner diverged" in capsys.readouterr().err
+
+
+def test_figures_of_a_run_without_a_checkpoint_are_kept(tmp_path, capsys):
+    (tmp_path / METRICS).write_text("mine")
+    assert quick(out=tmp_path, frames=16).run() == 0
+    assert (tmp_path / "metrics-1.jsonl").read_text() == "mine"
+    assert "is now metrics-1.jsonl" in capsys.readouterr().err

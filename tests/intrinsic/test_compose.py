@@ -21,7 +21,7 @@ def test_running_std_is_that_of_the_discounted_sums_of_earlier_steps():
     bonus, sums, seen = RunningStdScaled(paid, gamma=0.8), np.zeros(2), []
     for t in range(12):
         values, over = RNG.normal(1, 2, 2), RNG.random(2) < 0.2
-        std = np.std(seen) if len(seen) >= 2 else 1.0
+        std = np.std([0.0, *seen]) if seen else 1.0
         np.testing.assert_allclose(bonus.reward(step(values)), values / std, rtol=1e-9, err_msg=f"step {t}")
         sums = 0.8 * sums + values
         seen.extend(sums)

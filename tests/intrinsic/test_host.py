@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pbim.intrinsic import RND, Transition
+from pbim.intrinsic import E3B, RND, Transition
 from pbim.intrinsic.rnd import SMALL_BATCH
 
 ROWS = 16
@@ -39,3 +39,19 @@ def test_loading_a_state_changes_what_a_small_batch_is_paid() -> None:
     fresh.reward(step)
     fresh.load_state_dict(trained.state_dict())
     np.testing.assert_allclose(fresh.reward(step), trained.reward(step), rtol=1e-6)
+
+
+def test_an_episode_abandoned_after_loading_is_forgotten_too():
+    """The first transition after loading brings the saved state back, and the abandoned episode must not come along."""
+    rng, no = np.random.default_rng(0), np.zeros(2, bool)
+    steps = [
+        Transition(rng.normal(size=(2, 3)), np.zeros(2, int), rng.normal(size=(2, 3)), no, no, {}) for _ in range(6)
+    ]
+    kept, everywhere = E3B(num_actions=2, hidden=(8,), features=4), np.ones(2, bool)
+    for step in steps[:5]:
+        kept.update(step)
+    loaded = E3B(num_actions=2, hidden=(8,), features=4)
+    loaded.load_state_dict(kept.state_dict())
+    for bonus in (kept, loaded):
+        bonus.restart(everywhere)
+    np.testing.assert_array_equal(loaded.reward(steps[5]), kept.reward(steps[5]))

@@ -2,6 +2,7 @@
 
 import resource
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -114,3 +115,20 @@ def test_a_publication_without_checksums_is_read(pair, tmp_path):
     shutil.copytree(published, tmp_path / "copy")
     (tmp_path / "copy" / CHECKSUMS).unlink()
     assert str(verdicts(tmp_path / "copy")) == str(verdicts(published))
+
+
+def test_a_publication_loses_nothing_that_was_published(pair, tmp_path):
+    store, _ = pair
+    evidence, target = gather(store), tmp_path / "published"
+    publish(evidence, target)
+    before = {file.name: file.read_bytes() for file in target.iterdir()}
+    fewer = replace(evidence, runs=evidence.runs[1:])
+    with pytest.raises(InputError, match="must not lose runs"):
+        publish(fewer, target)
+    with pytest.raises(InputError, match="at smoke size"):
+        publish(replace(evidence, study=replace(evidence.study, quick=True)), target)
+    assert {file.name: file.read_bytes() for file in target.iterdir()} == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "metrics.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"holds metrics\.jsonl"):
+        publish(evidence, tmp_path / "mine")

@@ -250,7 +250,7 @@ def _saved_state(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
                 raise ValueError("it is damaged")
             if _STATE in names:
                 return arrays_in(archive.read(_STATE))
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
         raise InputError(
             f"path must name a saved model, received {str(zipped)!r}, which cannot be read ({first_line(error)}): use "
             "an earlier one"

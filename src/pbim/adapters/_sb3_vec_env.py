@@ -74,6 +74,15 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
         # SB3 keeps the members of the class in each wrapper, and some cannot be copied
         vars(self).update(state, class_attributes=dict(inspect.getmembers(type(self))))
 
+    def env_method(self, method_name: str, *args: Any, **kwargs: Any) -> list[Any]:
+        """Call a method of the environments; one that computes rewards anew, without F', is refused."""
+        if method_name == "compute_reward":
+            raise InputError(
+                "a replay buffer that computes the rewards of other goals anew (HerReplayBuffer) leaves F' out, so "
+                "that a stored episode no longer cancels: use the default replay buffer, or train without the wrapper"
+            )
+        return self.venv.env_method(method_name, *args, **kwargs)
+
     def reset(self) -> VecEnvObs:
         """Reset all environments; episodes that were running are abandoned."""
         self.rewards.changed_outside(reward_changer(self))

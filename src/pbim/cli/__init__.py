@@ -3,8 +3,9 @@
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import tyro
 
@@ -17,7 +18,7 @@ from pbim.cli.results import Results
 from pbim.cli.train import Train
 from pbim.cli.verify import Verify
 from pbim.cli.watch import Watch
-from pbim.errors import InputError, MissingExtraError
+from pbim.errors import InputError, MissingExtraError, RepaymentWarning
 
 _DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
 
@@ -62,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        return _parsed(arguments or ["--help"]).run()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("default", category=RepaymentWarning)
+            warnings.showwarning = _advice(set())
+            return _parsed(arguments or ["--help"]).run()
     except (InputError, MissingExtraError) as error:
         return _refuse(str(error))
     except BrokenPipeError:
@@ -84,6 +88,17 @@ def _run(arguments: list[str]) -> int:
         traceback.print_exc()
         print("pbim: this is a fault of pbim; please report it with the lines above", file=sys.stderr)
         return CRASH
+
+
+def _advice(told: set[str]) -> Callable[..., None]:
+    """Return what prints each warning once, as a sentence and not as a line of somebody's code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            print(f"pbim: {message}", file=sys.stderr)
+
+    return show
 
 
 def _refuse(sentence: str) -> int:

@@ -1,8 +1,9 @@
 """``pbim train``: a learner with its components from the command line, trained with progress and checkpoints."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -64,7 +65,7 @@ class Train:
             return tyro.cli(cls, prog="pbim train", args=words, default=cls(learner=learner), config=components.STYLE)
 
     def run(self) -> int:
-        """Train and return the exit code: 0 done, 130 stopped by Ctrl-C with a checkpoint written."""
+        """Train and return the exit code: 0 done, 1 diverged, 130 stopped by Ctrl-C with a checkpoint written."""
         return _train(self)
 
     def settings(self) -> str:
@@ -137,7 +138,7 @@ def _train(arguments: Train) -> int:
 def _run(arguments: Train, console: "Console") -> int:
     from pbim.training import checkpoint
     from pbim.training.interrupts import Interrupts
-    from pbim.training.run import CHECKPOINT, METRICS, Trainer, backend_of, forget_after
+    from pbim.training.run import CHECKPOINT, METRICS, DivergenceError, Trainer, backend_of, forget_after
 
     config, path = arguments.learner, arguments.out / CHECKPOINT
     run: Trainer | None = None
@@ -154,10 +155,13 @@ def _run(arguments: Train, console: "Console") -> int:
                 forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
             else:
                 carry = backend.start()
-                (arguments.out / METRICS).unlink(missing_ok=True)
+                _set_aside(arguments.out / METRICS, say)
             run = Trainer(arguments, config, backend, carry)
             run.train(console, interrupts.check)
             run.save()
+        except DivergenceError as error:
+            say(f"pbim: {error}")
+            return 1
         except KeyboardInterrupt:
             if run is not None:
                 run.save()
@@ -170,6 +174,14 @@ def _run(arguments: Train, console: "Console") -> int:
     )
     print(summary)
     return 0
+
+
+def _set_aside(metrics: Path, say: Callable[[str], None]) -> None:
+    """Keep the figures of a run that left no checkpoint under another name."""
+    if metrics.exists():
+        other = next(path for n in count(1) if not (path := metrics.with_name(f"metrics-{n}.jsonl")).exists())
+        metrics.rename(other)
+        say(f"{metrics.name} of a run without a checkpoint is now {other.name}")
 
 
 def _check_counts(arguments: Train) -> None:

@@ -47,6 +47,7 @@ class Compiled:
         self.state: Any = None
         self.num_envs = 0
         self.saved: Arrays = {}
+        self.dropped: NDArray[np.bool_] | None = None
 
     def reward(self, transition: Transition) -> NDArray[np.float64]:
         """Return what the second function returns, (num_envs,)."""
@@ -70,6 +71,8 @@ class Compiled:
         """Forget the running episodes where true."""
         if self.state is not None:
             self.state = self.bonus.restart_fn(self.state, where)
+        elif self.saved:  # episodes of a state that the first transition will bring back
+            self.dropped = where.copy() if self.dropped is None else self.dropped | where
 
     def state_dict(self) -> Arrays:
         """Return the state by path, empty before the first transition."""
@@ -77,7 +80,7 @@ class Compiled:
 
     def load_state_dict(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Continue from saved arrays; before the first transition this takes effect when it comes."""
-        self.saved = dict(arrays)
+        self.saved, self.dropped = dict(arrays), None
         if self.state is not None:
             self.state = restore(self.who, self.state, self.saved)
 
@@ -105,6 +108,8 @@ class Compiled:
             self.num_envs = len(step.terminated)
             if self.saved:
                 self.state = restore(self.who, self.state, self.saved)
+            if self.dropped is not None:
+                self.state = self.bonus.restart_fn(self.state, self.dropped)
         if self.bonus.episodic:
             same_num_envs(self.who, self.num_envs, len(step.terminated))
         return self.pure, self.state

@@ -90,6 +90,11 @@ def as_numbers(returned: Any) -> NDArray[Any]:
     """Return what a bonus returned, an array of any library or a list, as a NumPy array."""
     if type(returned) is np.ndarray:
         return returned
+    if isinstance(returned, np.ma.MaskedArray):
+        raise InputError(
+            "intrinsic must return plain numbers, received a masked array, whose gaps have no meaning here: return "
+            "bonus.filled(0)"
+        )
     try:
         return np.asarray(on_host(returned))
     except (TypeError, ValueError) as error:

@@ -65,19 +65,37 @@ def publish(evidence: Evidence, path: str | Path) -> list[Path]:
     with TemporaryDirectory(dir=folder, prefix=".part-") as part:
         _write_all(evidence, Path(part))
         write_checksums(Path(part), FILES)
-        (folder / CHECKSUMS).unlink(missing_ok=True)
-        for name in (*FILES, CHECKSUMS):
+        for name in (*FILES, CHECKSUMS):  # checksums last: half of each is noticed
             os.replace(Path(part) / name, folder / name)
     return [folder / name for name in FILES]
 
 
 def _check_target(evidence: Evidence, folder: Path) -> None:
-    if not is_archive(folder) and ((folder / "runs").exists() or (folder / STUDY).exists()):
-        raise InputError(f"publish must name a folder of its own, received the results {str(folder)!r}: choose another")
-    if is_archive(folder) and (there := Store(folder).plan().study) != evidence.study.study:
+    """Refuse a folder of something else, and one whose published runs would be lost."""
+    if not is_archive(folder):
+        foreign = sorted(path.name for path in folder.glob("*") if path.name != "report") if folder.is_dir() else []
+        if foreign:
+            raise InputError(
+                f"publish must name a folder of its own, received {str(folder)!r}, which holds {foreign[0]}: choose "
+                "another"
+            )
+        return
+    there, here = Store(folder).plan(), evidence.study
+    if there.study != here.study or (here.quick and not there.quick):
+        size = " at smoke size" if here.quick else ""
         raise InputError(
-            f"publish must name a folder of its own, received {str(folder)!r}, which holds {there}, not "
-            f"{evidence.study.study}: choose another"
+            f"publish must name a folder of its own, received {str(folder)!r}, which holds {there.study}, not "
+            f"{here.study}{size}: choose another"
+        )
+    try:
+        kept = {str(key) for key in read_table(folder / RUNS)["key"]}
+    except (Corrupt, KeyError):
+        return  # what cannot be read cannot be lost
+    lost = kept - {entry.run.key for entry in evidence.runs if entry.run.state in ("done", "failed")}
+    if lost:
+        raise InputError(
+            f"publish must not lose runs, received {str(folder)!r}, {len(lost)} of whose {len(kept)} runs are not "
+            "among these results: publish them together, or choose another folder"
         )
 
 

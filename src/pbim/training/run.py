@@ -17,6 +17,7 @@ from pbim.agents.ppo import PPO, Carry, Metrics
 from pbim.config import strict
 from pbim.errors import InputError
 from pbim.metric import combine
+from pbim.shaping import NoBonus
 from pbim.training import checkpoint
 from pbim.training.evaluate import Evaluation, evaluate
 
@@ -53,6 +54,10 @@ class Schedule(Protocol):
 
     def settings(self) -> str:
         """Return what a resumed run must share with the one that was started, as JSON."""
+
+
+class DivergenceError(ArithmeticError):
+    """A learner whose losses are no numbers any more."""
 
 
 class Backend(Protocol):
@@ -152,7 +157,8 @@ class Trainer:
             TextColumn("{task.percentage:.0f}%"),
             TimeRemainingColumn(),
         )
-        printed, scale_due = 0.0, self.config.intrinsic is not None
+        printed = 0.0
+        scale_due = self.config.intrinsic is not None and not isinstance(self.config.shaping, NoBonus)
         if not console.is_terminal and self.updates < self.config.updates:
             console.print("compiling ...", soft_wrap=True)
         with Progress(*columns, console=console, transient=True) as progress:
@@ -193,6 +199,12 @@ class Trainer:
         with (self.schedule.out / METRICS).open("a") as file:
             file.write(json.dumps(self.row, allow_nan=False) + "\n")
         self.recorded = self.updates
+        lost = [name for name in ("policy_loss", "value_loss", "gradient_norm") if self.row[name] is None]
+        if lost:
+            raise DivergenceError(
+                f"the learner diverged: {', '.join(lost)} is no number at {self.frames:,} frames; the last checkpoint, "
+                "if there is one, is of before: lower --learning-rate, --alpha or --reward-scale"
+            )
 
     def line(self) -> str:
         """Return the figures of the last chunk, and of the last evaluation, for the progress bar."""
