@@ -21,8 +21,9 @@ import jax.numpy as jnp
 from pbim.agents import QLearning
 from pbim.config import Component
 from pbim.envs import Timestep
+from pbim.intrinsic import LearnedBonus
 from pbim.results import Claim
-from pbim.shaping import Guarantee, Ledger, Level
+from pbim.shaping import Ledger
 from pbim.studies import Cell, Study
 
 
@@ -31,15 +32,13 @@ class EveryOther(Ledger):
     """Repay all that is owed at the next step, times a share."""
 
     share: float = 0.5
-    summary: ClassVar[str] = "takes a share back at once"
-    guarantee: ClassVar[Guarantee] = Guarantee(level=Level.EXACT, assumption="as the ledger", reference="a test")
 
     def payment(self, xp, memory, ledger, entry):
         return memory, self.share * ledger
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parity(Component):
+class Parity(LearnedBonus):
     """Pay for arriving at an even state."""
 
     size: float = 1.0
@@ -134,8 +133,20 @@ def test_somebody_elses_parts_train_from_the_command_line(package):
     assert settings["intrinsic"]["size"] == 0.5
 
 
+def test_somebody_elses_bonus_works_in_a_wrapped_environment(package):
+    code = """
+import gymnasium, pbim
+from their_package.parts import EveryOther, Parity
+env = pbim.wrap(gymnasium.make("CliffWalking-v1"), Parity(size=0.5), EveryOther(gamma=0.9))
+env.reset(seed=0)
+print([env.step(0)[4]["intrinsic_reward"] for _ in range(2)])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=package, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "[0.5, 0.5]\n", done.stderr
+
+
 def test_somebody_elses_conversion_is_verified_from_the_command_line(package):
-    done = pbim(package, "verify", "--shaping", "their_package.parts:EveryOther", "--share", "0.5")
+    done = pbim(package, "verify", "--shaping", "their_package.parts:EveryOther", "--share", "1/2")
     assert done.returncode == 0, done.stderr
     assert "PRESERVED" in done.stdout
 

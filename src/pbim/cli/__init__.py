@@ -90,12 +90,12 @@ def _run(arguments: list[str]) -> int:
         return CRASH
 
 
-def _advice(told: set[str]) -> Callable[..., None]:
+def _advice(printed: set[str]) -> Callable[..., None]:
     """Return what prints each warning once, as a sentence and not as a line of somebody's code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if str(message) not in told:
-            told.add(str(message))
+        if str(message) not in printed:
+            printed.add(str(message))
             print(f"pbim: {message}", file=sys.stderr)
 
     return show

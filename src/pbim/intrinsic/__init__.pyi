@@ -1,3 +1,4 @@
+from ._core import LearnedBonus as LearnedBonus
 from .action_recency import ActionRecency as ActionRecency
 from .bridge import from_watch_compute_update as from_watch_compute_update
 from .compose import (
