@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import pbim
+from pbim import shaping as sh
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Guarantee, Level, Shaping
 from pbim.verification import FiniteMDP, Fold, verify
@@ -355,6 +357,91 @@ def test_floats_never_say_preserved_where_fractions_say_it_is_not(size):
     if size == 1e9:  # more than rounding: a smaller tolerance decides
         finer = verify(small_gap(0.2), intrinsic=bonus, shaping=pbim.Raw(), exact=False, tolerance=1e-12)
         assert finer.counterexample is not None
+
+
+def one_step(*rewards):
+    """One choice, which ends the episode and pays ``rewards``."""
+    return FiniteMDP(
+        transition=[[[0, 1], [0, 1]], [[0, 1], [0, 1]]], reward=[[[0, each] for each in rewards], [[0, 0], [0, 0]]],
+        initial=[1, 0], terminal=[False, True], gamma=0.9,
+    )  # fmt: skip
+
+
+def test_a_gap_of_the_task_that_the_tolerance_hides_is_no_counterexample():
+    bonus = lambda history: 1e9 * (history[-2] == 0) + 0.1  # noqa: E731
+    report = verify(one_step(1.0, 0.7), intrinsic=bonus, shaping=pbim.Raw(), horizon=1)
+    assert report.undecided
+    assert report.counterexample is None
+    assert verify(one_step(1.0, 0.7), intrinsic=bonus, shaping=pbim.Raw(), horizon=1, tolerance=1e-12).preserved
+
+
+@pytest.mark.parametrize(
+    ("reward", "paid"), [(1e4, 1e-11), (1e6, 1e-9), (1e9, 1e-6), (100, 1e-13), (1e9, 1e-12), (-1e6, -1e-9)]
+)
+@pytest.mark.parametrize("scale", [1, 1e-3])
+def test_a_bonus_that_rounding_hides_is_undecided(reward, paid, scale):
+    def later(episode, step):
+        return paid * episode[1]
+
+    later.sees_future = True
+    mdp = one_step(reward, reward)
+    for bonus in (lambda history: paid * history[1], later):
+        report = verify(mdp, intrinsic=bonus, shaping=pbim.Raw(scale=scale), exact=False)
+        assert report.undecided
+        assert not report.preserved
+        assert verify(mdp, intrinsic=bonus, shaping=pbim.NoBonus(), exact=False).preserved
+    assert verify(mdp, intrinsic=lambda history: reward * history[1], shaping=pbim.Raw(), exact=False).counterexample
+
+
+def random_question(seed, number):
+    """A task of tenths, a bonus whose sizes lie anywhere from 1e-12 to 1e12, and a conversion, made of ``number``s."""
+    rng = np.random.default_rng(seed)
+    transition, reward = np.full((2, 4, 2, 4), Fraction(0))
+    for state, action in np.ndindex(4, 2):
+        first, second = rng.choice(4, size=2, replace=False)
+        transition[state, action, [first, second]] = (share := Fraction(int(rng.choice([1, 3, 4])), 4)), 1 - share
+        reward[state, action] = [Fraction(int(each), 10) for each in rng.integers(-3, 4, size=4)]
+    as_numbers = np.vectorize(number, otypes=[object if number is Fraction else float])
+    mdp = FiniteMDP(
+        transition=as_numbers(transition), reward=as_numbers(reward), initial=[1, 0, 0, 0],
+        terminal=[False, False, False, True], gamma=number(Fraction(9, 10)),
+    )  # fmt: skip
+    low, high = sorted(rng.integers(-12, 13, size=2)) if seed % 4 < 2 else [int(rng.integers(-12, 13))] * 2
+    always = int(rng.integers(2)) * Fraction(10) ** int(rng.integers(low, min(low + 12, 12) + 1))
+    halves, sizes = rng.integers(3, size=(4, 2, 4)), rng.integers(low, high + 1, size=(4, 2, 4))
+    gamma, rate = number(Fraction(9, 10)), number(Fraction(1, 4))
+    conversions = (
+        pbim.Raw(),
+        pbim.Raw(scale=number(Fraction(1, 10**15))),
+        pbim.PBIM(gamma=number(Fraction(1, 2))),
+        sh.InexactPBIM(gamma=gamma, discount="end"),
+        pbim.PBIM(gamma=gamma),
+        pbim.Geometric(gamma=gamma, rate=rate),
+    )
+    return {
+        "mdp": mdp,
+        "intrinsic": lambda history: number(
+            always + Fraction(int(halves[history[-3:]]), 2) * Fraction(10) ** int(sizes[history[-3:]])
+        ),
+        "shaping": conversions[seed % len(conversions)],
+        "horizon": int(rng.integers(1, 4)),
+        "mean": number(Fraction(int(rng.integers(2)), 10)),
+    }
+
+
+def test_floats_never_contradict_fractions():
+    """They may be undecided, and are seldom."""
+    verdicts = Counter()
+    for seed in range(400):
+        questions = [random_question(seed, number) for number in (Fraction, float)]
+        if questions[0]["mdp"].steps_to_reward() not in (None, 1):
+            continue
+        exact, rounded = (verify(**question, exact=not index) for index, question in enumerate(questions))
+        verdicts[exact.preserved, rounded.undecided] += 1
+        assert rounded.undecided or rounded.preserved == exact.preserved, seed
+        assert (rounded.counterexample is not None) == (not rounded.undecided and not rounded.preserved)
+    assert verdicts[True, False] > 200
+    assert verdicts[False, False] > 40
 
 
 def test_what_floats_can_tell_is_decided_although_the_bonus_is_large():

@@ -28,7 +28,7 @@ from pbim.verification.numbers import (
 )
 from pbim.verification.report import Assumption1, Course, narrate
 from pbim.verification.story import likeliest
-from pbim.verification.tree import Advance, Tree
+from pbim.verification.tree import Advance, Tree, smallest_effect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,7 @@ def judge(
     gamma: Number,
     tolerance: float,
     advance: Advance,
+    mean: Number,
 ) -> FutureVerdict:
     """Return the verdict on a bonus ``intrinsic(episode, t)`` over the histories of ``tree``."""
     exact = original[0].exact
@@ -97,13 +98,14 @@ def judge(
         shaped = require_exact(shaped, type(shaping).__name__)
     returns, task = (_to_go(rewards, gamma) for rewards in (episodes.reward + shaped, episodes.reward))
     sizes = None if exact else _to_go(abs(episodes.reward) + abs(shaped), gamma)
+    smallest = 0.0 if exact else smallest_effect([episodes.bonus], [shaped], mean)
     values = []
     for depth in range(len(tree.levels)):
         table = _tables(tree, episodes.lane, returns[depth], depth)[0]
         values.append(Values(table, table.max(axis=1), _scale(tree, episodes.lane, sizes, depth)))
     return FutureVerdict(
         tree=tree,
-        verdicts=compare(tree, original, tuple(values), tolerance),
+        verdicts=compare(tree, original, tuple(values), tolerance, gamma, smallest),
         assumption=_assumption(mdp, episodes, name_of(intrinsic)),
         episodes=episodes,
         returns=returns,

@@ -7,12 +7,10 @@ import numpy as np
 
 from pbim._arrays import Values as Array
 from pbim.verification.mdp import Links
-from pbim.verification.numbers import Number
+from pbim.verification.numbers import ROUNDING, Number, grain
 from pbim.verification.tree import Tree
 
 CLEARLY = 2
-ROUNDING = 16 * float(np.finfo(float).eps)
-"""By how much of the largest return floats may be off, per step of an episode."""
 
 
 class Values(NamedTuple):
@@ -37,8 +35,8 @@ class Verdicts:
     """Both problems' values on every level, and the histories of each level whose optimal sets differ.
 
     ``costly`` are those where an action that loses return in the task is optimal in the shaped problem. ``unsure``:
-    in floats, somewhere the two differ by more than rounding and less than the tolerance. ``indifferent``: the task
-    prefers no action to another anywhere.
+    in floats, somewhere the two may differ by what the tolerance or rounding hides. ``indifferent``: the task prefers
+    no action to another anywhere. ``rounding``: by how much of the largest return floats may be off.
     """
 
     original: tuple[Values, ...]
@@ -47,6 +45,7 @@ class Verdicts:
     costly: tuple[Array, ...]
     unsure: bool
     indifferent: bool
+    rounding: float
 
     def first(self, *, costly: bool = False) -> tuple[int, int] | None:
         """Return (level, history) of the shortest, then lexicographically first, difference."""
@@ -96,20 +95,33 @@ def shaped_values(tree: Tree, actions: int, gamma: Number) -> tuple[Values, ...]
     return tuple(reversed(values))
 
 
-def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...], tolerance: float) -> Verdicts:
-    """Return both problems' values at every history and where the sets of optimal actions differ."""
+def compare(
+    tree: Tree,
+    original: tuple[Values, ...],
+    shaped: tuple[Values, ...],
+    tolerance: float,
+    gamma: Number,
+    smallest: float,
+) -> Verdicts:
+    """Return both problems' values at every history and where the sets of optimal actions differ.
+
+    ``smallest`` is the smallest difference that the bonus can make in one step: what rounding may hide.
+    """
     here = tuple(values.at(level.state) for level, values in zip(tree.levels, original, strict=False))
     lost, won = [], []
     rounding = ROUNDING * (len(tree.levels) + 4)
     unsure, indifferent = False, True
-    for level, task, before, after in zip(tree.levels, original, here, shaped, strict=False):
+    visible = 0.0 if here[0].exact else min(grain(tree.links.reward), smallest)
+    for depth, (level, task, before, after) in enumerate(zip(tree.levels, original, here, shaped, strict=False)):
         if before.exact:
             kept, found = _ties(task)[level.state], _ties(after)
             differences = kept & ~found, found & ~kept
         else:
-            differences = disagreement(before, after, tolerance)
-            unsure = unsure or bool((_within(before, rounding) != _within(after, rounding)).any())
-        indifferent = indifferent and bool(_within(before, rounding).all())
+            far = visible * float(gamma) ** (len(tree.levels) - 1 - depth)  # as small as its last step makes it
+            only_before, only_after, doubts = disagreement(before, after, max(tolerance, rounding), rounding, far)
+            differences = only_before, only_after
+            unsure = unsure or bool(doubts.any())
+        indifferent = indifferent and bool(optimal(before, rounding).all())
         lost.append(differences[0])
         won.append(differences[1])
     return Verdicts(
@@ -119,26 +131,34 @@ def compare(tree: Tree, original: tuple[Values, ...], shaped: tuple[Values, ...]
         costly=tuple(np.flatnonzero(b.any(axis=1)) for b in won),
         unsure=unsure,
         indifferent=indifferent,
+        rounding=rounding,
     )
 
 
-def optimal_sets(a: Values, b: Values, tolerance: float) -> tuple[Array, Array]:
-    """Return which actions (n, A) are best in either problem: exactly for exact values, else within the slack."""
-    slack = _slack(a, b, tolerance)
-    best_a, best_b = (np.asarray(_gap(values) <= slack, dtype=bool) for values in (a, b))
-    return best_a, best_b
+def disagreement(
+    original: Values, shaped: Values, tolerance: float, rounding: float, visible: float
+) -> tuple[Array, Array, Array]:
+    """Return which actions (n, A) are optimal in the original problem only, which in the shaped only, and the doubts.
 
-
-def disagreement(original: Values, shaped: Values, tolerance: float) -> tuple[Array, Array]:
-    """Return which actions (n, A) are optimal in the original problem only, and which in the shaped problem only.
-
-    In floating point an action must be best in one problem and *clearly* not in the other (beyond twice the
-    tolerance), with one tolerance for both problems: that of the larger numbers.
+    In floating point an action must be best in one problem but for rounding, and *clearly* not in the other (beyond
+    twice the tolerance), with one tolerance for both problems: that of the larger numbers. A tie counts where rounding
+    is less than ``visible``, the smallest difference that a reward or bonus makes. What is left is in doubt.
     """
-    slack = CLEARLY * _slack(original, shaped, tolerance)
-    before, after = optimal_sets(original, shaped, tolerance)
-    worse_before, worse_after = (np.asarray(_gap(values) > slack, dtype=bool) for values in (original, shaped))
-    return before & worse_after, after & worse_before
+    slack = tolerance * np.maximum(original.scale, shaped.scale)[:, None]
+    before, after = optimal(original, rounding), optimal(shaped, rounding)
+    near_before, near_after = _gap(original) <= slack, _gap(shaped) <= slack
+    worse_before, worse_after = _gap(original) > CLEARLY * slack, _gap(shaped) > CLEARLY * slack
+    hidden = rounding * np.maximum(original.scale, shaped.scale)[:, None] >= visible
+    tied_before, tied_after = (best.sum(axis=1, keepdims=True) > 1 for best in (before, after))
+    lost = before & worse_after & ~(tied_before & hidden)
+    won = after & worse_before & ~(tied_after & hidden)
+    doubts = (near_before & worse_after) | (near_after & worse_before) | (before != after)
+    return lost, won, (doubts & ~(lost | won)) | ((tied_before | tied_after) & hidden)
+
+
+def optimal(values: Values, rounding: float) -> Array:
+    """Return which actions (n, A) are as good as the best but for rounding; exactly as good for exact values."""
+    return _ties(values) if values.exact else _gap(values) <= rounding * values.scale[:, None]
 
 
 def _ties(values: Values) -> Array:
@@ -146,21 +166,9 @@ def _ties(values: Values) -> Array:
     return np.asarray(values.actions == values.best[:, None], dtype=bool)
 
 
-def _within(values: Values, rounding: float) -> Array:
-    """Return which actions (n, A) are as good as the best but for rounding; exactly as good for exact values."""
-    return _ties(values) if values.exact else _gap(values) <= rounding * values.scale[:, None]
-
-
 def _gap(values: Values) -> Array:
     """Return how far below the best each action is."""
     return values.best[:, None] - values.actions
-
-
-def _slack(a: Values, b: Values, tolerance: float) -> Array | int:
-    """Return the difference (n, 1) up to which two values count as equal; 0 where they are exact."""
-    if a.exact:
-        return 0
-    return tolerance * np.maximum(a.scale, b.scale)[:, None]
 
 
 def expectation(probability: Array, worth: Array, groups: Array) -> Array:

@@ -16,6 +16,9 @@ Number = Any
 EXPONENTS = 100
 """How large or small a number on the command line may be, as a power of ten."""
 
+ROUNDING = 16 * float(np.finfo(float).eps)
+"""By how much of its size a float may be off after a few operations."""
+
 
 class NotExact(Exception):  # noqa: N818 - a signal between two passes, not an error
     """A number turned up that only floating point can hold; ``str`` of it says which one."""
@@ -104,6 +107,17 @@ def require_exact(values: Values, what: str) -> Values:
             raise NotExact(f"{what} pays the float {value!r}")
         values.flat[index] = Fraction(0)
     return values
+
+
+def grain(*groups: Values) -> float:
+    """Return the smallest difference between 0 and the numbers of all ``groups``, but for the rounding of each number.
+
+    >>> grain(np.array([0.1 + 0.2, 0.3]), np.array([1.0]))
+    0.3
+    """
+    numbers = np.unique(np.concatenate([np.zeros(1), *(np.ravel(group).astype(float) for group in groups)]))
+    steps, sizes = np.diff(numbers), np.maximum(abs(numbers[1:]), abs(numbers[:-1]))
+    return float(np.min(steps[steps > ROUNDING * sizes], initial=np.inf))
 
 
 def rough(number: Number) -> str:

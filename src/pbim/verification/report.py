@@ -165,8 +165,8 @@ class Report:
     ``histories`` counts those, ``expanded`` the ones built after merging equals; ``exact`` says whether rational
     arithmetic was used, and ``tolerance`` up to which relative difference floats count as equal (0 when exact).
     ``counterexample`` is a shortest history with other optimal actions, ``costly`` a shortest one where following the
-    bonus also loses return in the task (a broken tie does not). ``undecided``: floats show a difference that is larger
-    than their rounding and smaller than the tolerance, so nothing is ``preserved`` and there is no counterexample.
+    bonus also loses return in the task (a broken tie does not). ``undecided``: floats hide what decides, because it is
+    smaller than the tolerance or than their rounding, so nothing is ``preserved`` and there is no counterexample.
     ``indifferent``: the task calls all actions equally good at every history, so that only ties can change.
     """
 
@@ -194,9 +194,9 @@ class Report:
             )
         elif self.undecided:
             head = (
-                f"UNDECIDED in floats: with the bonus '{self.bonus_name}' through {self.shaping_name}, actions differ "
-                f"by more than rounding and less than the tolerance of {self.tolerance:g} times the largest returns. "
-                "Pass Fractions, which decide it exactly, or a smaller tolerance."
+                f"UNDECIDED in floats: with the bonus '{self.bonus_name}' through {self.shaping_name}, actions "
+                f"differ by less than the tolerance of {self.tolerance:g} times the largest returns, or by so little "
+                "that rounding hides it. Pass Fractions, which decide it exactly, or a smaller tolerance."
             )
         else:
             head = f"NOT PRESERVED: the bonus '{self.bonus_name}' through {self.shaping_name} changes what is optimal."

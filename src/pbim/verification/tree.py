@@ -11,7 +11,16 @@ from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Shaping, State
 from pbim.verification.fold import Folding, History, name_of
 from pbim.verification.mdp import FiniteMDP, Links
-from pbim.verification.numbers import BadNumber, NotExact, as_floats, as_fractions, is_number, require_exact
+from pbim.verification.numbers import (
+    BadNumber,
+    NotExact,
+    Number,
+    as_floats,
+    as_fractions,
+    grain,
+    is_number,
+    require_exact,
+)
 
 CHUNK = 50_000
 REPEATED = 16
@@ -51,11 +60,15 @@ class TreeLevel:
 
 @dataclass(frozen=True)
 class Tree:
-    """Every level of an MDP's histories; ``expanded`` counts those that were built after merging."""
+    """Every level of an MDP's histories; ``expanded`` counts those that were built after merging.
+
+    ``smallest``: in floats, the smallest difference that the bonus can make to what one step pays.
+    """
 
     links: Links
     levels: tuple[TreeLevel, ...]
     starts: int
+    smallest: float = 0.0
 
     @property
     def expanded(self) -> int:
@@ -114,11 +127,13 @@ class Growing:
     merging: bool
     limit: int
     advance: Advance
+    mean: Number = 0
 
     def grow(self) -> Tree:
         """Return every history with what the conversion pays, calling ``shaping.step`` once per level."""
         like = np.zeros(0, dtype=object if self.exact else float)
         levels: list[TreeLevel] = []
+        earned: list[Values] = []
         state, came = self.mdp.starts, np.full(len(self.mdp.starts), -1)
         paid = self.shaping.init(len(state), like=like)
         memories = [self.bonus.start(start) for start in state.tolist()]
@@ -128,6 +143,7 @@ class Growing:
             expanded += len(level.node)
             self._check_size(expanded, step)
             memories, bonuses = self._earn(level, memories)
+            earned.append(bonuses)
             paid, shaped = convert(self.shaping, paid, level, bonuses)
             level = replace(level, shaped=require_exact(shaped, type(self.shaping).__name__) if self.exact else shaped)
             alive = np.flatnonzero(~level.ended)
@@ -143,7 +159,8 @@ class Growing:
             levels.append(level)
             if not len(state):
                 break
-        return Tree(self.links, tuple(levels), len(self.mdp.starts))
+        smallest = 0.0 if self.exact else smallest_effect(earned, [level.shaped for level in levels], self.mean)
+        return Tree(self.links, tuple(levels), len(self.mdp.starts), smallest)
 
     def _earn(self, level: TreeLevel, memories: list[Any]) -> tuple[list[Any], Values]:
         """Return the memory and the bonus of every edge."""
@@ -186,6 +203,14 @@ class Growing:
                 f"{self.horizon} already needs {expanded:,} after merging: lower horizon to {max(step, 1)}, or raise "
                 "max_histories"
             )
+
+
+def smallest_effect(bonuses: list[Values], shaped: list[Values], mean: Number) -> float:
+    """Return the smallest difference that bonuses make to one step's pay; none where nothing is ever paid."""
+    paid, earned = (max(float(abs(part).max()) for part in parts) for parts in (shaped, bonuses))
+    if paid == 0:
+        return np.inf
+    return grain(np.array([float(mean)]), *map(np.unique, bonuses)) * min(1.0, paid / earned if earned else 1.0)
 
 
 def convert(shaping: Shaping[Any], paid: State, level: TreeLevel, bonuses: Values) -> tuple[State, Values]:

@@ -14,7 +14,7 @@ from pbim.errors import InputError, InputTypeError, RepaymentWarning
 from pbim.shaping import Level, Shaping
 from pbim.verification.fold import Verifiable, as_fold, is_folding, name_of, readable, sees_future
 from pbim.verification.future import FutureVerdict, judge as judge_episodes
-from pbim.verification.induction import compare, optimal_sets, original_values, shaped_values
+from pbim.verification.induction import compare, optimal, original_values, shaped_values
 from pbim.verification.mdp import FiniteMDP
 from pbim.verification.numbers import NotExact, Number, exactly, is_number, rough
 from pbim.verification.report import Counterexample, Report
@@ -53,7 +53,8 @@ def verify(
             itself. One within which the task pays nothing is refused: all policies would be worth the same.
         mean: F-bar, the constant that a centring conversion subtracts.
         exact: True insists on rational arithmetic, False on floats; None uses Fractions where all numbers allow it.
-        tolerance: How close two values must be to tie, in floats; what it hides is ``undecided``.
+        tolerance: How close two values must be to tie, in floats; what it or rounding hides is
+            ``undecided``.
         max_histories: More histories than this are refused beforehand.
         progress: Whether to show a progress bar; None shows one on a terminal.
 
@@ -142,7 +143,9 @@ class _Question:
         original = original_values(links, mdp.num_actions, self.horizon, gamma)
         if sees_future(self.intrinsic):
             tree = outline(mdp, self.horizon, links)
-            return judge_episodes(tree, mdp, self.intrinsic, frozen, original, gamma, self.tolerance, advance)
+            return judge_episodes(
+                tree, mdp, self.intrinsic, frozen, original, gamma, self.tolerance, advance, self.mean
+            )
         tree = Growing(
             mdp=mdp,
             links=links,
@@ -153,8 +156,10 @@ class _Question:
             merging=is_folding(self.intrinsic),
             limit=self.limit,
             advance=advance,
+            mean=self.mean,
         ).grow()
-        verdicts = compare(tree, original, shaped_values(tree, mdp.num_actions, gamma), self.tolerance)
+        shaped = shaped_values(tree, mdp.num_actions, gamma)
+        verdicts = compare(tree, original, shaped, self.tolerance, gamma, tree.smallest)
         return CausalVerdict(tree=tree, verdicts=verdicts, gamma=gamma)
 
     def counterexample(
@@ -166,8 +171,8 @@ class _Question:
         depth, node = where
         row = np.array([node])
         task, paid = found.verdicts.original[depth].at(row), found.verdicts.shaped[depth].at(row)
-        sets = optimal_sets(task, paid, self.tolerance)
-        original, shaped = (tuple(np.flatnonzero(best[0]).tolist()) for best in sets)
+        sets = (optimal(values, found.verdicts.rounding)[0] for values in (task, paid))
+        original, shaped = (tuple(np.flatnonzero(best).tolist()) for best in sets)
         added = [action for action in shaped if action not in original]
         original_course, shaped_course = found.courses(depth, node, (original[0], (added or shaped)[0]))
         return Counterexample(
