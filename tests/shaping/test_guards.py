@@ -64,6 +64,16 @@ NEVER = np.zeros(2, bool)
         (lambda: sh.FixedMean(mean=float("nan")), ["mean", "finite", "nan"]),
         (lambda: sh.FixedMean(mean=True), ["mean", "number", "True"]),
         (lambda: pbim.PBIM(gamma=Fraction(10**400)), ["gamma", "(0, 1]", "1000"]),
+        (lambda: pbim.PBIM(gamma=Fraction(1, 10**400), max_steps=4), ["gamma", "(0, 1]", "characters", "learner"]),
+        (lambda: sh.FixedMean(mean=10**400), ["mean", "finite", "1000", "characters"]),
+        (lambda: sh.FixedMean(mean=10**5000), ["mean", "finite", "digits"]),
+        (lambda: pbim.Raw(scale=10**400), ["scale", "finite", "1000", "characters"]),
+        (lambda: pbim.Bounded(gamma=0.9, limit=10**400), ["limit", "at least 0", "1000", "characters"]),
+        (lambda: pbim.Bounded(gamma=0.9, rate=Fraction(10**400)), ["rate", "[0, 1]", "1000", "characters"]),
+        (lambda: pbim.Geometric(gamma=0.9, rate=Fraction(10**400)), ["rate", "(0, 1]", "1000", "characters"]),
+        (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9),), weights=(10**400,)), ["weights", "characters"]),
+        (lambda: pbim.PIES(decay_steps=10**11), ["decay_steps", "at most 2^31 - 1", "100000000000"]),
+        (lambda: sh.PreviousRollout(steps=2**31), ["steps", "at most 2^31 - 1", "2147483648"]),
         (lambda: pbim.PBIM(gamma=0.9, max_steps=-1), ["max_steps", "at least 1", "-1"]),
         (lambda: pbim.PBIM(gamma=0.9, max_steps=float("nan")), ["max_steps", "whole number", "nan"]),
         (lambda: pbim.Mixture(members=(pbim.PBIM(gamma=0.9),), weights=(True,)), ["weights", "positive numbers"]),
@@ -79,6 +89,7 @@ def test_configurations_are_refused(make, words):
         make()
     assert all(word in str(error.value) for word in words), str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 400
 
 
 @pytest.mark.parametrize(
@@ -144,7 +155,8 @@ def test_a_large_repayment_is_announced_with_numbers_and_alternatives():
         (lambda: pbim.Geometric(gamma=0.9, rate=0.1), "owe 1.11e"),  # at 1 - gamma a debt neither grows nor falls
         (lambda: pbim.Geometric(gamma=Fraction(1, 2), rate=Fraction(1, 3)), r"Geometric\(gamma=1/2, rate=1\)"),
         (lambda: pbim.GRM(gamma=0.5, delay=32), r"GRM\(gamma=0.5, delay=2\)"),
-        (lambda: pbim.Bounded(gamma=0.99, limit=1e8), r"limit 1e\+08.* owe 2.32e\+06"),
+        (lambda: pbim.Bounded(gamma=0.99, limit=1e8), r"limit 1e\+08.* owe up to 1.01e\+08;"),
+        (lambda: pbim.Geometric(gamma=0.99, rate=0.0101), r"owe up to 1e\+04;"),
         (lambda: pbim.Bounded(gamma=0.9, limit=float("inf")), "owe"),
         (lambda: replace(pbim.Geometric(gamma=0.99, rate=0.02), gamma=0.9), "rate=0.2"),
         (lambda: OwnGeometric(gamma=0.9, rate=0.02), "rate=0.2"),
@@ -156,6 +168,47 @@ def test_debts_that_grow_without_bound_are_announced_where_they_are_made(make, w
         make()
     assert [warning.filename for warning in caught] == [__file__]
     assert caught[0].lineno == make.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: pbim.Geometric(gamma=0.99, rate=0.01, max_steps=10**5), r"100000 steps owe 1.01e\+05; consider"),
+        (lambda: pbim.Geometric(gamma=0.99, rate=0.0099, max_steps=10_000), r"10000 steps owe 1.*e\+04; consider"),
+        (lambda: pbim.GRM(gamma=1, delay=10**5, max_steps=10**5), r"100000 steps owe 1e\+05; consider"),
+        (lambda: pbim.Geometric(gamma=0.99, rate=0.01, max_steps=10**400), "steps owe inf; consider"),
+        (lambda: pbim.Geometric(gamma=0.99, rate=0.005, max_steps=10**400), "is repaid inf times as large"),
+    ],
+)
+def test_a_known_length_does_not_silence_what_it_owes(make, words):
+    with pytest.warns(pbim.RepaymentWarning, match=words) as caught:
+        make()
+    assert len(caught) == 1
+    assert len(str(caught[0].message)) < 400
+
+
+@pytest.mark.parametrize("gamma", [0.9, 0.99, 1.0])
+@pytest.mark.parametrize("max_steps", [10, 2_000, 20_000])
+def test_a_ledger_of_known_length_that_raises_no_warning_owes_little(gamma, max_steps):
+    """The law behind the warning, where ``max_steps`` says how long episodes are."""
+    for make in (
+        lambda: pbim.Geometric(gamma=gamma, rate=1 - gamma + 1e-5, max_steps=max_steps, normalize=False),
+        lambda: pbim.Geometric(gamma=gamma, rate=max(1e-5, 0.99 - gamma), max_steps=max_steps, normalize=False),
+        lambda: pbim.Bounded(gamma=gamma, limit=2e4, max_steps=max_steps, normalize=False),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            conversion = make()
+        if not caught:
+            bonus = np.ones((max_steps, 1))
+            state, _ = conversion.rollout(conversion.init(1), bonus, bonus > 1)
+            assert state.ledger[0] <= 1e4
+
+
+def test_an_endless_length_is_no_reason_to_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pbim.Geometric(gamma=0.99, rate=0.02, max_steps=10**400)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +339,23 @@ def test_exact_bonuses_are_not_rounded_behind_the_users_back():
 )
 def test_repayments_that_are_none_are_refused(repay, words, to):
     conversion, bonus = pbim.Custom(gamma=0.9, repay=repay), to(np.ones(2))
+    with pytest.raises(pbim.InputError) as error:
+        conversion.step(conversion.init(2, like=bonus), bonus, to(NEVER))
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+@pytest.mark.parametrize("to", [np.asarray, jnp.asarray, torch.asarray])
+@pytest.mark.parametrize(
+    ("recall", "repay", "words"),
+    [
+        (lambda zeros: (zeros[:1],), lambda m, x, _: (m, x), ["recall", "num_envs=2", "(1,)", "zeros"]),
+        (lambda _: (0.0,), lambda m, x, _: (m, x), ["recall", "num_envs=2", "float"]),
+        (lambda zeros: zeros, lambda m, x, _: (m, x), ["recall", "tuple of arrays", "(zeros,)"]),
+        (lambda zeros: (zeros,), lambda m, x, _: ((m[0][:1],), x), ["repay", "memory", "(1,)", "(2,)", "recall"]),
+    ],
+)
+def test_memories_that_do_not_fit_are_refused(recall, repay, words, to):
+    conversion, bonus = pbim.Custom(gamma=0.9, repay=repay, recall=recall), to(np.ones(2))
     with pytest.raises(pbim.InputError) as error:
         conversion.step(conversion.init(2, like=bonus), bonus, to(NEVER))
     assert all(word in str(error.value) for word in words), str(error.value)

@@ -251,9 +251,42 @@ def test_jax_counts_beyond_single_precision_and_never_wraps_around():
     assert float(fading.coefficient(jnp.asarray(2**24 + 2**20))) == 0.5 - 2**-5
 
 
+def test_a_block_ends_beyond_single_precision():
+    """Its steps and the bonuses in it are counted one by one; at the end its mean is in use."""
+    steps, one, no = 2**24 + 10, jnp.ones(1), jnp.zeros(1, bool)
+    shaping = pbim.PBIM(gamma=0.5, normalize=sh.PreviousRollout(steps=steps))
+    state = shaping.init(1, like=one)
+    block = state.centre
+    near = jnp.asarray(2**24, block.steps.dtype)
+    block = block._replace(steps=near, gathered=block.gathered._replace(count=near, mean=jnp.asarray(1.0)))
+    state, _ = shaping.rollout(state._replace(centre=block), jnp.ones((8, 1)), jnp.zeros((8, 1), bool))
+    assert [int(state.centre.steps), int(state.centre.gathered.count), float(state.centre.mean)] == [steps - 2] * 2 + [
+        0
+    ]
+    for _ in range(2):
+        state, _ = shaping.step(state, one, no)
+    assert [int(state.centre.steps), int(state.centre.gathered.count), float(state.centre.mean)] == [0, 0, 1]
+
+
+def test_a_function_that_holds_parameters_leaks_no_gradient():
+    weight = torch.nn.Parameter(torch.ones(()))
+    bonus, never = torch.ones(3, 2), torch.zeros(3, 2, dtype=torch.bool)
+    shaping = pbim.Custom(
+        gamma=0.9,
+        repay=lambda memory, ledger, _: ((memory[0] * weight,), ledger * weight),
+        recall=lambda zeros: (zeros + weight,),
+    )
+    start = shaping.init(2, like=bonus)
+    leaves = jax.tree.leaves(
+        (start, shaping.rollout(start, bonus, never), shaping.step(start, bonus[0], never[0], valid=~never[0]))
+    )
+    assert not any(leaf.requires_grad for leaf in leaves)
+
+
 def test_counts_of_single_precision_are_loaded_as_whole_numbers():
     like = jnp.ones(2)
-    for conversion in (pbim.PBIM(gamma=0.5), pbim.PIES(decay_steps=20)):
+    blocks = pbim.PBIM(gamma=0.5, normalize=sh.PreviousRollout(steps=9))
+    for conversion in (pbim.PBIM(gamma=0.5), pbim.PIES(decay_steps=20), blocks):
         state, _ = conversion.step(conversion.init(2, like=like), like, like > 1)
         arrays = {name: array.astype(np.float32) for name, array in sh.state_arrays(state).items()}
         again = sh.load_arrays(conversion.init(2, like=like), arrays)

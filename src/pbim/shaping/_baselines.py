@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Rows, Values, array_namespace
 from pbim.errors import InputError
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_count, is_number
+from pbim.shaping._shaping import COUNTABLE, Extra, Guarantee, Level, Shaping, is_count, is_number, short
 
 
 class Stateless(NamedTuple):
@@ -52,7 +52,7 @@ class Raw(Shaping[Stateless]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_number(self.scale) or not isfinite(self.scale):
-            raise InputError(f"scale must be a finite number, received {self.scale!r}: 1 adds the bonus as it is")
+            raise InputError(f"scale must be a finite number, received {short(self.scale)}: 1 adds the bonus as it is")
 
     def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
@@ -92,7 +92,7 @@ class PIES(Shaping[FadingState]):
             ``total_timesteps`` of most trainers.
 
     Raises:
-        InputError: If ``decay_steps`` is not a whole number of at least 1.
+        InputError: If ``decay_steps`` is not a whole number from 1 to 2^31 - 1, as far as JAX counts.
 
     >>> import numpy as np, pbim
     >>> shaping = pbim.PIES(decay_steps=4)
@@ -113,9 +113,10 @@ class PIES(Shaping[FadingState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_count(self.decay_steps):
+        if not is_count(self.decay_steps) or self.decay_steps > COUNTABLE:
             raise InputError(
-                f"decay_steps must be a whole number of at least 1, received {self.decay_steps!r}: "
+                f"decay_steps must be a whole number of at least 1 and at most 2^31 - 1, received "
+                f"{short(self.decay_steps)}: "
                 "pass the number of transitions after which the bonus is gone"
             )
         object.__setattr__(self, "decay_steps", int(self.decay_steps))

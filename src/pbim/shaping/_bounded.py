@@ -8,7 +8,7 @@ from pbim._arrays import Values
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, geometric_sum, power
-from pbim.shaping._shaping import Guarantee, Level, is_number
+from pbim.shaping._shaping import Guarantee, Level, is_number, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Bounded(Ledger):
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        limit: How much may be owed from one step to the next, at least 0. Warns above 10,000 unless ``max_steps`` is
-            given: float32 rewards of that size are rounded too much.
+        limit: How much may be owed from one step to the next, at least 0. Warns where more than 10,000 may be
+            owed: float32 rewards of that size are rounded too much.
         rate: The share of what lies within the limit that is repaid at every step, in [0, 1].
         normalize: Whether to centre the bonus by its running mean, or the centring to use.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
@@ -51,12 +51,12 @@ class Bounded(Ledger):
     def __post_init__(self) -> None:
         if not is_number(self.limit) or not float(self.limit) >= 0:
             raise InputError(
-                f"limit must be a number of at least 0, received {self.limit!r}: "
+                f"limit must be a number of at least 0, received {short(self.limit)}: "
                 "pass the size of the extrinsic reward of an episode; 0 repays all at the next step"
             )
         if not is_number(self.rate) or not 0 <= float(self.rate) <= 1:
             raise InputError(
-                f"rate must be in [0, 1], received {self.rate!r}: 0 repays nothing of what lies within the limit"
+                f"rate must be in [0, 1], received {short(self.rate)}: 0 repays nothing of what lies within the limit"
             )
         super().__post_init__()
 

@@ -17,7 +17,7 @@ from pbim import _arrays
 from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.config import Component
 from pbim.errors import InputError
-from pbim.shaping._shaping import is_count, is_number
+from pbim.shaping._shaping import COUNTABLE, is_count, is_number, short
 
 
 class Mean(NamedTuple):
@@ -87,7 +87,7 @@ class FixedMean(Centring):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_number(self.mean) or not isfinite(self.mean):
-            raise InputError(f"mean must be a finite number, received {self.mean!r}: 0 subtracts nothing")
+            raise InputError(f"mean must be a finite number, received {short(self.mean)}: 0 subtracts nothing")
 
     @property
     def label(self) -> str:
@@ -145,7 +145,7 @@ class ExponentialMean(Centring):
         super().__post_init__()
         if not is_number(self.rate) or not 0 < self.rate <= 1:
             raise InputError(
-                f"rate must be in (0, 1], received {self.rate!r}: 0.01 forgets over about 100 vector steps"
+                f"rate must be in (0, 1], received {short(self.rate)}: 0.01 forgets over about 100 vector steps"
             )
 
     def start(self, lanes: Values) -> Mean:
@@ -168,16 +168,17 @@ class PreviousRollout(Centring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_count(self.steps):
+        if not is_count(self.steps) or self.steps > COUNTABLE:
             raise InputError(
-                f"steps must be a whole number of at least 1, received {self.steps!r}: pass the rollout length"
+                f"steps must be a whole number of at least 1 and at most 2^31 - 1, received {short(self.steps)}: pass "
+                "the rollout length"
             )
         object.__setattr__(self, "steps", int(self.steps))
 
     def start(self, lanes: Values) -> BlockMean:
         """Return an empty block."""
-        zero = lanes[0]
-        return BlockMean(zero, zero, Mean(zero, zero))
+        zero, none = lanes[0], _arrays.counter(lanes)
+        return BlockMean(zero, none, Mean(none, zero))
 
     def run(self, state: BlockMean, rows: Rows) -> tuple[BlockMean, Values]:
         """Return, for row t, the mean of the last complete block before it."""
@@ -238,11 +239,12 @@ def _block(steps: int) -> Any:
     def body(state: BlockMean, row: tuple[Values, Values]) -> tuple[BlockMean, tuple[Values]]:
         count, total = row
         xp = array_namespace(total)
-        gathered = merge_means(state.gathered, Mean(count, total / (count + (count == 0))))
-        taken = state.steps + xp.where(count > 0, xp.ones_like(count), xp.zeros_like(count))
+        gathered = merge_means(state.gathered, Mean(count, total / (count + (count == 0)))).mean
+        size = _arrays.counted(state.gathered.count, count)
+        taken = _arrays.counted(state.steps, xp.where(count > 0, xp.ones_like(count), xp.zeros_like(count)))
         done = taken >= steps
-        keep = xp.where(done, xp.zeros_like(count), xp.ones_like(count))
-        mean = xp.where(done & (gathered.count > 0), gathered.mean, state.mean)
-        return BlockMean(mean, taken * keep, Mean(gathered.count * keep, gathered.mean * keep)), (state.mean,)
+        mean = xp.where(done & (size > 0), gathered, state.mean)
+        taken, size, gathered = (xp.where(done, xp.zeros_like(part), part) for part in (taken, size, gathered))
+        return BlockMean(mean, taken, Mean(size, gathered)), (state.mean,)
 
     return body

@@ -68,7 +68,21 @@ class Custom(Ledger):
         return 1.0
 
     def _empty_memory(self, lanes: Values) -> Memory:
-        return () if self.recall is None else tuple(self.recall(copied(lanes)))
+        if self.recall is None:
+            return ()
+        memory = self.recall(copied(lanes))
+        if not isinstance(memory, tuple | list):
+            raise InputTypeError(
+                f"recall must return a tuple of arrays, received {type(memory).__name__}: return (zeros,) for one"
+            )
+        for part in memory:
+            if tuple(getattr(part, "shape", ()))[-1:] != tuple(lanes.shape):
+                raise InputError(
+                    f"recall must return arrays whose last axis is num_envs={lanes.shape[0]}, received "
+                    f"{_form(part)}: make them from the zeros it is given"
+                )
+        found: Memory = _arrays.detached(tuple(memory))
+        return found
 
     def _repayment(self, arithmetic: Arithmetic) -> Repayment:
         del arithmetic
@@ -86,14 +100,25 @@ class Custom(Ledger):
                 f"repay must return a memory of {len(memory)} arrays as it was given, received {returned[0]!r}: say in "
                 "recall what it starts as"
             )
+        for old, new in zip(memory, returned[0], strict=True):
+            if getattr(new, "shape", None) != old.shape:
+                raise InputError(
+                    f"repay must return a memory of the shapes it was given, received {_form(new)} for "
+                    f"{tuple(old.shape)}: say in recall what it starts as"
+                )
         shape = () if is_number(returned[1]) else getattr(returned[1], "shape", None)
         if shape not in ((), ledger.shape):
             raise InputError(
                 f"repay must return a payment of shape {tuple(ledger.shape)}, received "
-                f"{type(returned[1]).__name__ if shape is None else tuple(shape)}: pay one number per environment"
+                f"{_form(returned[1])}: pay one number per environment"
             )
         return returned
 
     def _reset_memory(self, arithmetic: Arithmetic, memory: Memory, ledger: Values, ended: Values) -> Memory:
         fresh = self._empty_memory(_arrays.zeros(ledger.shape, ledger))
         return tuple(arithmetic.xp.where(ended, new, old) for new, old in zip(fresh, memory, strict=True))
+
+
+def _form(part: object) -> str:
+    """Return the shape of an array, or what else it is."""
+    return str(tuple(part.shape)) if hasattr(part, "shape") else type(part).__name__

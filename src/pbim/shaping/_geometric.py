@@ -8,7 +8,7 @@ from pbim.config import OLD_DEFAULT
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Repayment, geometric_sum, power, safe_rate
-from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_number
+from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_number, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Geometric(Ledger):
             object.__setattr__(self, "rate", safe_rate(self.gamma))
         if not is_number(self.rate) or not 0 < float(self.rate) <= 1:
             raise InputError(
-                f"rate must be in (0, 1], received {self.rate!r}: "
+                f"rate must be in (0, 1], received {short(self.rate)}: "
                 "1 repays all at the next step; to repay nothing before the end use pbim.PBIM"
             )
         super().__post_init__()

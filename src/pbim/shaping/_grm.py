@@ -15,7 +15,7 @@ from pbim.config import OLD_DEFAULT
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, geometric_sum, power, safe_delay
-from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_count
+from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_count, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class GRM(Ledger):
             object.__setattr__(self, "delay", safe_delay(self.gamma))
         if not is_count(self.delay):
             raise InputError(
-                f"delay must be a whole number of at least 1, received {self.delay!r}: "
+                f"delay must be a whole number of at least 1, received {short(self.delay)}: "
                 "1 repays at the next step; to repay only at the end use pbim.PBIM"
             )
         object.__setattr__(self, "delay", int(self.delay))

@@ -29,7 +29,7 @@ from pbim._arrays import Array, Rows, Values, array_namespace, copied
 from pbim.errors import InputError, RepaymentWarning, warn
 from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count, short
 
 Memory = tuple[Values, ...]
 """Arrays whose last axis is num_envs."""
@@ -89,7 +89,7 @@ class Ledger(Shaping[LedgerState]):
             return
         if not is_count(self.max_steps):
             raise InputError(
-                f"max_steps must be a whole number of at least 1, received {self.max_steps!r}: pass the longest "
+                f"max_steps must be a whole number of at least 1, received {short(self.max_steps)}: pass the longest "
                 "episode, or leave it out"
             )
         self.check_horizon(self.max_steps)
@@ -123,18 +123,28 @@ class Ledger(Shaping[LedgerState]):
         growth = self.growth(max_steps)
         if growth > LARGE_REPAYMENT:
             warn(
-                f"{type(self).__name__}: with gamma={self.gamma} and episodes of up to {max_steps} steps the first "
-                f"bonus of an episode is repaid {growth:.3g} times as large; consider {_alternatives(self.gamma)}",
+                f"{type(self).__name__}: with gamma={short(self.gamma)} and episodes of up to {short(max_steps)} steps "
+                f"the first bonus of an episode is repaid {growth:.3g} times as large; consider "
+                f"{_alternatives(self.gamma)}",
+                RepaymentWarning,
+            )
+        elif (debt := self._largest_debt(max_steps)) > LARGE_DEBT:
+            warn(
+                f"{self.label}: with gamma={short(self.gamma)}, bonuses of 1 make an episode of {short(max_steps)} "
+                f"steps owe {debt:.3g}; consider {_alternatives(self.gamma)}",
                 RepaymentWarning,
             )
 
     def _check_debt(self) -> None:
         """Warn when an episode of unknown length may owe more than rewards can bear."""
-        if self._largest_debt(inf) > LARGE_DEBT:
+        debt = self._largest_debt(inf)
+        if debt > LARGE_DEBT:
+            owed = f"a long episode owe up to {debt:.3g}"
+            if debt == inf:
+                owed = f"an episode of {LONG} steps owe {self._largest_debt(LONG):.3g}; a longer one owes ever more"
             warn(
-                f"{self.label}: with gamma={self.gamma}, bonuses of 1 make an episode of {LONG} steps owe "
-                f"{self._largest_debt(LONG):.3g}; consider {_alternatives(self.gamma)}, or pass max_steps=... if all "
-                "episodes are short",
+                f"{self.label}: with gamma={short(self.gamma)}, bonuses of 1 make {owed}; consider "
+                f"{_alternatives(self.gamma)}, or pass max_steps=... if all episodes are short",
                 RepaymentWarning,
             )
 
@@ -314,16 +324,24 @@ def _is_hashable(conversion: Ledger) -> bool:
 def power(base: float, exponent: float) -> float:
     """Return base**exponent, infinite where a float cannot hold it."""
     try:
-        return float(base**exponent)
+        return float(base ** _as_float(exponent))
     except OverflowError:
-        return float("inf")
+        return inf
 
 
 def geometric_sum(ratio: float, steps: float) -> float:
     """Return 1 + ratio + ... + ratio^(steps - 1), infinite where it has no bound or a float cannot hold it."""
     if ratio == 1 or (ratio > 1 and steps == inf):
-        return steps
+        return _as_float(steps)
     return (power(ratio, steps) - 1) / (ratio - 1)
+
+
+def _as_float(number: float) -> float:
+    """Return a number as a float, infinite where that cannot hold it."""
+    try:
+        return float(number)
+    except OverflowError:
+        return inf if number > 0 else -inf
 
 
 def safe_rate(gamma: Real | float) -> Real | float:
@@ -342,7 +360,8 @@ def safe_delay(gamma: Real | float) -> int:
 
 
 def _alternatives(gamma: Real | float) -> str:
+    known, rate = short(gamma), short(safe_rate(gamma))
     return (
-        f"pbim.Geometric(gamma={gamma}, rate={safe_rate(gamma)}) or pbim.GRM(gamma={gamma}, delay={safe_delay(gamma)}),"
-        " which are as exact and stay bounded"
+        f"pbim.Geometric(gamma={known}, rate={rate}) or pbim.GRM(gamma={known}, delay={safe_delay(gamma)}), which are "
+        "as exact and stay bounded"
     )

@@ -11,7 +11,7 @@ from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import Centring
 from pbim.shaping._ledger import CAUSAL, Ledger, LedgerState
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_number
+from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_number, short
 
 
 class MixtureState(NamedTuple):
@@ -72,7 +72,7 @@ class Mixture(Shaping[MixtureState]):
         if len(weights) != len(members) or not numbers or not isclose(float(sum(weights)), 1):
             raise InputError(
                 f"weights must be {len(members)} positive numbers that sum to 1, one for each member, received "
-                f"{self.weights!r}: leave them out for equal ones"
+                f"{short(self.weights)}: leave them out for equal ones"
             )
         object.__setattr__(self, "members", members)
         object.__setattr__(self, "weights", weights)

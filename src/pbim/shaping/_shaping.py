@@ -127,7 +127,9 @@ class Shaping(Component, ABC, Generic[StateT]):
 
         """
         if not is_count(num_envs):
-            raise InputError(f"num_envs must be a whole number of at least 1, received {num_envs!r}: pass env.num_envs")
+            raise InputError(
+                f"num_envs must be a whole number of at least 1, received {short(num_envs)}: pass env.num_envs"
+            )
         if like is not None:
             _arrays.namespace(like=like)
         lanes = _arrays.zeros((int(num_envs),), np.zeros(0) if like is None else like)
@@ -267,8 +269,10 @@ class Shaping(Component, ABC, Generic[StateT]):
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is an error, below
                 current, shaped = self._run(current, rows, more)
         _check_overflow(self, shaped, more)
-        result: tuple[StateT, ArrayT] = _arrays.to_tensors((current, shaped)) if viewed else (current, shaped)
-        return result
+        result: tuple[StateT, ArrayT] = (current, shaped)
+        if viewed:
+            return cast(tuple[StateT, ArrayT], _arrays.to_tensors(result))
+        return _arrays.detached(result) if _arrays.is_tensor(bonus) else result  # a user's function may hold parameters
 
     @abstractmethod
     def _start(self, lanes: Values) -> StateT:
@@ -303,8 +307,14 @@ def check_gamma(gamma: object) -> None:
     if isinstance(gamma, bool) or not isinstance(gamma, Real):
         raise InputTypeError(f"gamma must be a real number in (0, 1], received {gamma!r}: pass the learner's discount")
     number: Any = gamma  # not as a float, which a Fraction may be too large for
-    if not 0 < number <= 1:
-        raise InputError(f"gamma must be in (0, 1], received {gamma}: pass the discount your learner trains with")
+    if not 0 < number <= 1 or float(number) == 0:  # or too small
+        raise InputError(
+            f"gamma must be in (0, 1], received {short(gamma)}: pass the discount your learner trains with"
+        )
+
+
+COUNTABLE = 2**31 - 1
+"""How far whole numbers count in JAX."""
 
 
 def is_count(number: object) -> bool:
@@ -313,14 +323,33 @@ def is_count(number: object) -> bool:
 
 
 def is_number(number: object) -> bool:
-    """Tell whether ``number`` is a real number and no boolean."""
-    return isinstance(number, Real) and not isinstance(number, bool)
+    """Tell whether ``number`` is a real number, of a size that floats can hold, and no boolean."""
+    if isinstance(number, bool) or not isinstance(number, Real):
+        return False
+    try:
+        float(number)
+    except OverflowError:
+        return False
+    return True
+
+
+def short(number: object) -> str:
+    """Return what was received as a message shows it: numbers of hundreds of digits are cut.
+
+    >>> short(0.5), short(10**400)
+    ('0.5', '100000000000... (401 characters)')
+    """
+    try:
+        text = str(number) if isinstance(number, Real) else repr(number)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return f"{type(number).__name__} of thousands of digits"
+    return text if len(text) <= 100 else f"{text[:12]}... ({len(text)} characters)"
 
 
 def _text(value: Any) -> str:
     """Return a setting as a label says it."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+        return f"{value:g}" if isinstance(value, float) else f"{value:,}" if abs(value) < 10**15 else short(value)
     return str(value) if isinstance(value, str | bool | Fraction) else getattr(value, "__name__", repr(value))
 
 
