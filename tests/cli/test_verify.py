@@ -185,5 +185,7 @@ def test_growing_debts_are_no_news_where_episodes_are_short():
 
 def test_what_floats_cannot_tell_exits_with_3(capsys):
     assert pbim_verify("--alpha", "1e18", "--shaping", "geometric", "--float") == 3
-    assert "UNDECIDED in floats" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "UNDECIDED in floats" in said
+    assert "leave --float out" in said
     assert pbim_verify("--alpha", "1e18", "--shaping", "geometric") == 0

@@ -198,6 +198,8 @@ def _judge(args: Verify) -> int:
     else:
         print(f"{args.env}, gamma = {shown(mdp.gamma)}, alpha = {shown(alpha)}, episodes of at most {horizon} steps\n")
         print(report)
+        if report.undecided and args.float_:
+            print("Here that means: leave --float out.")
     return PRESERVED if report.preserved else UNDECIDED if report.undecided else NOT_PRESERVED
 
 
