@@ -143,7 +143,8 @@ class Growing:
             expanded += len(level.node)
             self._check_size(expanded, step)
             memories, bonuses = self._earn(level, memories)
-            earned.append(bonuses)
+            if not self.exact:
+                earned.append(np.unique(bonuses))
             paid, shaped = convert(self.shaping, paid, level, bonuses)
             level = replace(level, shaped=require_exact(shaped, type(self.shaping).__name__) if self.exact else shaped)
             alive = np.flatnonzero(~level.ended)
@@ -210,7 +211,7 @@ def smallest_effect(bonuses: list[Values], shaped: list[Values], mean: Number) -
     paid, earned = (max(float(abs(part).max()) for part in parts) for parts in (shaped, bonuses))
     if paid == 0:
         return np.inf
-    return grain(np.array([float(mean)]), *map(np.unique, bonuses)) * min(1.0, paid / earned if earned else 1.0)
+    return grain(np.array([float(mean)]), *bonuses) * min(1.0, paid / earned if earned else 1.0)
 
 
 def convert(shaping: Shaping[Any], paid: State, level: TreeLevel, bonuses: Values) -> tuple[State, Values]:
