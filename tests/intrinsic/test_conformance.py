@@ -65,6 +65,6 @@ def test_empowerment_conforms_but_for_assumption_1():
 
 def test_every_public_bonus_is_among_the_cases():
     tested = {type(make()).__name__ for make, _ in CASES.values()} | {"Empowerment"}
-    helpers = {"Bonus", "Intrinsic", "Spec", "Transition"}
+    helpers = {"Bonus", "Intrinsic", "LearnedBonus", "Spec", "Transition"}
     classes = {name for name in intrinsic.__all__ if name[0].isupper()} - helpers
     assert classes <= tested

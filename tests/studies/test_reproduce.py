@@ -1,7 +1,6 @@
 """``pbim reproduce`` in real processes: continues after kill -9 and Ctrl-C, mends, gives the same on Ray."""
 
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -135,15 +134,12 @@ def test_a_damaged_run_is_named_set_aside_and_redone(tmp_path, cache, reference)
 def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_finished(tmp_path, cache, reference):
     """Files may not grow beyond so many bytes: first the plan does not fit, then the rows of a run."""
 
+    limit = "import os, resource, sys; most = int(sys.argv[1]); "
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)); os.execv(sys.argv[2], sys.argv[2:])"
+
     def limited(most):
-        return subprocess.run(
-            command([*STUDY, "--seeds", "1", "--out", tmp_path]),
-            env=cache,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
-        )
+        words = [sys.executable, "-c", limit, str(most), *command([*STUDY, "--seeds", "1", "--out", tmp_path])]
+        return subprocess.run(words, env=cache, capture_output=True, text=True, timeout=300)
 
     done = limited(100)
     assert done.returncode == 2
