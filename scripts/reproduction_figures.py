@@ -156,7 +156,7 @@ def readings(evidence: Evidence) -> Figure:
     ax = figure.subplots()
     names: set[str] = set()
     for cell, runs in evidence.cells():
-        spreads = np.array([entry.figures["bonus_spread"] for entry in runs if entry.done])
+        spreads = np.array([entry.figures.get("bonus_spread", np.nan) for entry in runs if entry.done])
         if cell.scheme != "pbim" or not np.isfinite(spreads).any():
             continue
         control = controls[cell.params.get("learning_rate", 0.1), cell.params.get("max_steps", 50)]

@@ -42,6 +42,7 @@ def test_help_teaches(arguments, capsys):
     shown = capsys.readouterr().out
     assert "Example: pbim" in shown
     assert "usage: pbim" in shown
+    assert "{None}" not in shown
 
 
 @pytest.mark.parametrize(

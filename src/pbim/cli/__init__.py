@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 import pbim
+from pbim.cli import components
 from pbim.cli.catalogue import List
 from pbim.cli.procrastination import Procrastination
 from pbim.cli.report import WriteReport
@@ -114,4 +115,5 @@ def _parsed(
     if arguments[0] == "verify":
         return Verify.parse(arguments[1:])
     style = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed)
-    return tyro.cli(_Command, prog="pbim", description=_DESCRIPTION, args=arguments, config=style)
+    with components.registry():
+        return tyro.cli(_Command, prog="pbim", description=_DESCRIPTION, args=arguments, config=style)

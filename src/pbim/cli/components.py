@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from itertools import zip_longest
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -142,13 +143,14 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
 
     @made.primitive_rule
     def optional(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        cls = next((each for each in (int, float) if info.type == each | None), None)
+        cls = next((each for each in (int, float, str, Path) if info.type == each | None), None)
         if cls is None:
             return None
+        number = cls in (int, float)  # a text or a path is left out instead: "none" may be its name
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
-            metavar=f"{cls.__name__.upper()}|none",
-            instance_from_str=lambda words: None if words[0].lower() == "none" else cls(words[0]),
+            metavar=f"{cls.__name__.upper()}|none" if number else cls.__name__.upper(),
+            instance_from_str=lambda words: None if number and words[0].lower() == "none" else cls(words[0]),
             is_instance=lambda value: value is None or isinstance(value, cls),
             str_from_instance=lambda value: ["none" if value is None else str(value)],
         )
