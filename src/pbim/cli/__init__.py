@@ -5,13 +5,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import tyro
 
 import pbim
 from pbim.cli import components
 from pbim.cli.catalogue import List
+from pbim.cli.compare import Compare
 from pbim.cli.procrastination import Procrastination
 from pbim.cli.report import WriteReport
 from pbim.cli.reproduce import Reproduce
@@ -30,6 +31,7 @@ unchanged, and proves that it did. Start with:  pbim verify --env corridor --int
 _Command = (
     Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
     | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[Watch, tyro.conf.subcommand("watch")]
     | Annotated[Results, tyro.conf.subcommand("results")]
     | Annotated[WriteReport, tyro.conf.subcommand("report")]
@@ -107,13 +109,21 @@ def _refuse(sentence: str) -> int:
     return 2
 
 
-def _parsed(
-    arguments: list[str],
-) -> Reproduce | Train | Watch | Results | WriteReport | Verify | Procrastination | List:
-    if arguments[0] == "train":  # these two have options that depend on the components they name
-        return Train.parse(arguments[1:])
-    if arguments[0] == "verify":
-        return Verify.parse(arguments[1:])
+class _Run(Protocol):
+    """A parsed command."""
+
+    def run(self) -> int:
+        """Do it and return the exit code."""
+
+
+def _parsed(arguments: list[str]) -> _Run:
+    parsers: dict[str, Callable[[list[str]], _Run]] = {  # their options depend on the components they name
+        "train": Train.parse,
+        "verify": Verify.parse,
+        "compare": Compare.parse,
+    }
+    if arguments[0] in parsers:
+        return parsers[arguments[0]](arguments[1:])
     style = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed)
     with components.registry():
         return tyro.cli(_Command, prog="pbim", description=_DESCRIPTION, args=arguments, config=style)

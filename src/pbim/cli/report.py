@@ -1,13 +1,17 @@
 """``pbim report``: a study's results as one page."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from pbim.errors import InputError
+
+if TYPE_CHECKING:
+    from pbim.report.evidence import Evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +23,7 @@ class WriteReport:
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
-    """The folder of a study, as pbim reproduce or --publish leaves it; it need not be complete."""
+    """The folder of a study, as pbim reproduce or --publish leaves it, or of pbim train; it need not be complete."""
     out: Path | None = None
     """The page (default: report/index.html in the folder)."""
     publish: Path | None = None
@@ -32,7 +36,6 @@ class WriteReport:
         from pbim.report import write
         from pbim.report.archive import publish
         from pbim.report.evidence import gather
-        from pbim.report.verdict_table import row
 
         if self.out is not None and self.out.is_dir():
             raise InputError(
@@ -46,16 +49,23 @@ class WriteReport:
             page, figures = write(evidence, self.publish or self.folder, out=self.out)
         except OSError as error:
             raise InputError(f"the report could not be written ({error}): choose another --out or make room") from None
-        smoke = evidence.study.quick
-        if self.json:
-            verdicts = [row(verdict) for verdict in evidence.verdicts]
-            found = {"page": str(page), "figures": [str(file) for file in figures], "headline": evidence.headline}
-            print(json.dumps({**found, "smoke": smoke, "done": evidence.done, "verdicts": verdicts}))
-            return 0
-        for claim in map(row, evidence.verdicts):
-            print(f"{claim['word']}{' (smoke size)' if smoke else ''}: {claim['statement']}")
-            paper = f"paper: {claim['paper']}" if claim["paper"] else ""
-            print("    " + "; ".join(filter(None, (paper, f"ours: {claim['ours']}", claim["note"]))))
-            print(f"    rule: {claim['rule']}")
-        print(f"{evidence.headline}\n{page}")
+        say(evidence, page, figures, as_json=self.json)
         return 0
+
+
+def say(evidence: "Evidence", page: Path, figures: Sequence[Path], *, as_json: bool) -> None:
+    """Print the verdicts and where the page is."""
+    from pbim.report.verdict_table import row
+
+    smoke = evidence.study.quick
+    if as_json:
+        verdicts = [row(verdict) for verdict in evidence.verdicts]
+        found = {"page": str(page), "figures": [str(file) for file in figures], "headline": evidence.headline}
+        print(json.dumps({**found, "smoke": smoke, "done": evidence.done, "verdicts": verdicts}))
+        return
+    for claim in map(row, evidence.verdicts):
+        print(f"{claim['word']}{' (smoke size)' if smoke else ''}: {claim['statement']}")
+        paper = f"paper: {claim['paper']}" if claim["paper"] else ""
+        print("    " + "; ".join(filter(None, (paper, f"ours: {claim['ours']}", claim["note"]))))
+        print(f"    rule: {claim['rule']}")
+    print(f"{evidence.headline}\n{page}")

@@ -23,7 +23,7 @@ class Results:
     """
 
     folder: Annotated[Path, tyro.conf.Positional]
-    """The folder of a study."""
+    """The folder of a study, or of pbim train."""
     cell: str | None = None
     """Only the runs of this cell."""
     state: str | None = None
@@ -33,8 +33,11 @@ class Results:
 
     def run(self) -> int:
         """Print the runs and return the exit code."""
+        from pbim.report import logs
         from pbim.results import Store
 
+        if logs.is_training(self.folder):
+            return self._training()
         store = Store(self.folder)
         study = store.plan()
         if self.cell is not None:
@@ -47,6 +50,18 @@ class Results:
                 print(json.dumps(row(run)))
             return 0
         _print(f"{study.title}{' (smoke size)' if study.quick else ''}", [row(run) for run in found])
+        return 0
+
+    def _training(self) -> int:
+        """Print the one run that a folder of pbim train holds."""
+        from pbim.report.evidence import gather
+
+        evidence = gather(self.folder)
+        found = [{**row(entry.run), **entry.figures} for entry in evidence.runs]
+        if self.json:
+            print(json.dumps(found[0]))
+        else:
+            _print(evidence.study.title, found)
         return 0
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -15,6 +16,8 @@ from pbim.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
+ENV = "DoorKey-8x8"
+"""The environment where none is named."""
 ALPHA = 0.025
 """The bonus coefficient where none is given: the paper's largest on DoorKey."""
 
@@ -51,16 +54,18 @@ class Train:
     0: none."""
     evaluation_episodes: int = 64
     """Episodes of an evaluation."""
+    tensorboard: bool = False
+    """Write the metrics for TensorBoard too, below tensorboard/ in --out."""
     json: bool = False
     """Print the last metrics as one JSON object."""
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Self:
         """Return the command that the words after ``pbim train`` ask for."""
-        learner, rest = _learner(arguments)
+        learner, rest = learner_of_words(arguments)
         parts = {"shaping": learner.shaping, "intrinsic": learner.intrinsic, "correction": learner.correction}
         own = [name for name in components.options_of(type(learner)) + components.options_of(cls) if name not in parts]
-        words = components.lengthen(_renamed(rest), own, parts)
+        words = components.lengthen(write_out(rest), own, parts)
         with components.registry():
             return tyro.cli(cls, prog="pbim train", args=words, default=cls(learner=learner), config=components.STYLE)
 
@@ -75,7 +80,7 @@ class Train:
         return canonical({**encode(self.learner), "total_frames": None, "seed": self.seed})
 
 
-def _learner(arguments: Sequence[str]) -> tuple[Any, list[str]]:
+def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return PPO with the components that the words name and every other setting by default, and the other words."""
     from pbim.agents import PPO, Adops
     from pbim.shaping import NoBonus, Raw, recommended
@@ -85,7 +90,7 @@ def _learner(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     bonus_name, rest = components.take(arguments, "--intrinsic", "none")
     name, rest = components.take(rest, "--shaping", "none" if bonus_name == "none" else recommended(1).kind)
     gamma, rest = components.take(rest, "--gamma", "0.99")
-    env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("DoorKey-8x8", rest)
+    env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else (ENV, rest)
     if ":" in env_name:
         components.import_from_here()
     env = environment(env_name)
@@ -112,7 +117,7 @@ def _number(option: str, text: str) -> float:
         raise InputError(f"--{option} must be a number, received {text!r}: 0.99 is usual") from None
 
 
-def _renamed(arguments: Sequence[str]) -> list[str]:
+def write_out(arguments: Sequence[str]) -> list[str]:
     """Return the words with the short names ``--alpha`` and ``--frames`` written out."""
     names = {"--alpha": "--intrinsic-scale", "--frames": "--total-frames"}
     parts = [word.partition("=") for word in arguments]
@@ -126,6 +131,8 @@ def _train(arguments: Train) -> int:
     from pbim.training.compiled import keep_compiled
 
     _check_counts(arguments)
+    if arguments.tensorboard and find_spec("tensorboard") is None:
+        raise InputError("tensorboard is not installed: pip install tensorboard, or leave --tensorboard out")
     keep_compiled()
     console = Console(stderr=True, highlight=False)
     _check_folder(arguments)  # before anything is written, and again when nobody else can
@@ -198,7 +205,7 @@ def _plan(learner: Any) -> str:
     from pbim.config import kind_of
     from pbim.shaping import NoBonus
 
-    where = f"PPO on {_named(learner.env)}, {learner.updates * learner.frames:,} frames"
+    where = f"PPO on {describe(learner.env)}, {learner.updates * learner.frames:,} frames"
     if learner.intrinsic is None:
         return f"{where}: no bonus"
     bonus = f"{where}: bonus {kind_of(learner.intrinsic)} x {learner.intrinsic_scale:g}"
@@ -209,7 +216,7 @@ def _plan(learner: Any) -> str:
     return f"{bonus}, converted by {learner.shaping.label}: {learner.shaping.guarantee.level.value}"
 
 
-def _named(env: Any) -> str:
+def describe(env: Any) -> str:
     """Return an environment with the settings that are not the default."""
     changed = [f for f in fields(env) if f.init and getattr(env, f.name) != f.default]
     return f"{type(env).__name__}({', '.join(f'{f.name}={getattr(env, f.name)!r}' for f in changed)})"

@@ -121,12 +121,15 @@ def _listed(parts: list[str]) -> str:
 def gather(path: str | Path) -> Evidence:
     """Return what a study's folder says; raises ``InputError`` for no study, no finished run or an unreadable file.
 
-    The folder is a results store or one that :func:`pbim.report.archive.publish` wrote.
+    The folder is a results store, one that :func:`pbim.report.archive.publish` wrote, or a run of ``pbim train``.
     """
-    from pbim.report import archive
+    from pbim.report import archive, logs
 
     if archive.is_archive(path):
         return archive.read(path)
+    if logs.is_training(path):
+        name = Path(path).resolve().name
+        return logs.evidence({name: [logs.read(path)]}, name=name, title=f"A run of pbim train: {name}")
     store = Store(path)
     study = store.plan()
     check_plan(study, store.path / STUDY)

@@ -112,6 +112,24 @@ def _last_frames(column: str) -> Callable[[Data], float]:
     return compute
 
 
+def _over_training(column: str) -> Callable[[Data], float]:
+    return lambda data: _mean(data.metrics[column])
+
+
+def _all_steps(column: str) -> Callable[[Data], float]:
+    """Weigh each row by the steps since the row before: logs may have a row an episode or a row an hour."""
+    return lambda data: _mean(data.metrics[column], np.diff(data.metrics["step"], prepend=0))
+
+
+def _late_steps(column: str) -> Callable[[Data], float]:
+    def compute(data: Data) -> float:
+        steps = data.metrics["step"]
+        late = steps > 0.9 * steps[-1]
+        return _mean(data.metrics[column][late], np.diff(steps, prepend=0)[late])
+
+    return compute
+
+
 def _final_residual(data: Data) -> float:
     return _last_frames("discounted_shaping")(data) if "discounted_shaping" in data.metrics else math.nan
 
@@ -224,6 +242,9 @@ MEASURES: dict[str, dict[str, Measure]] = {
         "final_return": _measure(
             "Final return", "mean over the last 10% of frames", _last_frames("extrinsic_return"), "higher"
         ),
+        "mean_return": _measure(
+            "Mean return", "mean over the whole training", _over_training("extrinsic_return"), "higher", optional=True
+        ),
         "frames_to_solve": _measure(
             "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower", never=True
         ),
@@ -231,6 +252,11 @@ MEASURES: dict[str, dict[str, Measure]] = {
             "Residual", "mean discounted return of F' over the last 10% of frames", _final_residual, optional=True
         ),
         "final_gap": _measure("Gap", "steps above the optimum on held-out layouts, greedy", _final_gap, "lower"),
+    },
+    "logs": {
+        "final_return": _measure("Final return", "mean over the last 10% of steps", _late_steps("return"), "higher"),
+        "mean_return": _measure("Mean return", "mean over all steps", _all_steps("return"), "higher"),
+        "final_length": _measure("Final length", "mean over the last 10% of steps", _late_steps("length")),
     },
 }
 """The figures by learner; claims and heat maps use these names."""

@@ -26,13 +26,15 @@ GIFS = 2_500_000
 def render(evidence: Evidence) -> str:
     """Return the page."""
     study = evidence.study
+    checked = any(entry.certificate for entry in evidence.runs)
+    certificates = tables.certificate_table(evidence) if checked else None  # foreign logs have none
     sections = [
         _section("verdicts", "Verdicts", verdict_table(evidence) if evidence.verdicts else None),
         _section("curves", "Learning curves", tag("div", id="charts")),
         _section("cells", _table_title(evidence), tables.cell_table(evidence)),
         _section("policies", "What the agents learnt", tag("div", id="maps") if study.grid else None),
         _section("replays", "Agents at work", _replays(evidence)),
-        _section("certificates", "Did the shaping reward cancel?", tables.certificate_table(evidence)),
+        _section("certificates", "Did the shaping reward cancel?", certificates),
         _section("sensitivity", "What the paper leaves open", _heat(evidence)),
         _section("runs", "Every run", join((tables.csv_link(evidence), tables.run_table(evidence)))),
         _section("provenance", "The same numbers again", tables.provenance(evidence)),

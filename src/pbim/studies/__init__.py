@@ -3,15 +3,19 @@
 A study is a :class:`Study` whose cells hold learners. ``STUDIES`` loads each on first use.
 """
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pbim._extras import require
 
 require("pbim.studies", "jax", "polars")
 
-from pbim.errors import InputError, choose  # noqa: E402 - a missing extra is said first
+from pbim._files import first_line  # noqa: E402 - a missing extra is said first
+from pbim.errors import InputError, MissingExtraError, choose  # noqa: E402 - a missing extra is said first
 from pbim.studies.study import Cell as Cell, Study as Study, large_repayments  # noqa: E402
 
 _HOMES = {
@@ -51,15 +55,36 @@ STUDIES: Mapping[str, Study] = _Studies()
 
 
 def find(name: str) -> Study:
-    """Return the study of that name, or the one that an import path ``package.module:STUDY`` names.
+    """Return the study of that name, of a file ``my_study.py``, or of an import path ``package.module:STUDY``.
 
     Raises:
         InputError: If there is none, with the nearest name.
 
     """
+    if name.endswith(".py"):
+        return _load(f"{_importable(Path(name))}:STUDY")
     if ":" in name:
         return _load(name)
-    return STUDIES[choose("study", name, [*STUDIES, "package.module:STUDY"])]
+    return STUDIES[choose("study", name, [*STUDIES, "my_study.py", "package.module:STUDY"])]
+
+
+def _importable(file: Path) -> str:
+    """Let this process and those that it starts import a file, and return the module's name."""
+    if not file.is_file() or not file.stem.isidentifier():
+        raise InputError(
+            f"study must be a Python file whose name is a module's, received {str(file)!r}: "
+            "pbim reproduce --template > my_study.py makes one"
+        )
+    other = getattr(sys.modules.get(file.stem), "__file__", None)
+    if file.stem in sys.modules and other != str(file.resolve()):
+        raise InputError(f"study must have a name that no other module has, received {str(file)!r}: rename the file")
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if folder not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, paths)])
+    return file.stem
 
 
 def _load(path: str) -> Study:
@@ -67,9 +92,12 @@ def _load(path: str) -> Study:
     try:
         with large_repayments():
             study: Any = getattr(import_module(module), name)
-    except (ModuleNotFoundError, AttributeError) as error:
+    except MissingExtraError:
+        raise
+    except Exception as error:  # the module may be the user's, and raise anything
         raise InputError(
-            f"study must be a name or an import path package.module:STUDY, received {path!r} ({error}): correct it"
+            f"study must be a name, a file or an import path package.module:STUDY, received {path!r} "
+            f"({type(error).__name__}: {first_line(error)}): correct it"
         ) from None
     if not isinstance(study, Study):
         raise InputError(f"study must name a pbim.studies.Study, received {path!r}, a {type(study).__name__}: make one")

@@ -8,21 +8,19 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from pbim.agents import ppo
 from pbim.agents.ppo import PPO
 from pbim.config import canonical, key_of
-from pbim.envs import DoorKey, optimal_steps
 from pbim.errors import InputError
 from pbim.results import CHECKPOINT, REPLAY, RunCertificate, Store
 from pbim.studies.job import Clock, Config, Job, Progress, begin, resume, status
 from pbim.training import checkpoint
-from pbim.training.evaluate import HELD_OUT, evaluate
+from pbim.training.run import Backend, CompiledBackend, backend_of
 
 CHUNK = 8
 """Updates in one program. Checkpoints fall between chunks, so an update's program depends on its number alone."""
 
-LAYOUTS = 256
-"""How many held-out layouts the trained agent plays, greedily."""
+LAYOUTS, HOST_LAYOUTS = 256, 32
+"""How many held-out layouts the trained agent plays, greedily; each is an environment of its own on the host."""
 
 REPLAYED = 200
 """Steps of an episode that are drawn: an agent that is stuck for thousands would fill the memory with pictures."""
@@ -33,14 +31,22 @@ Rows = dict[str, NDArray[Any]]
 def train(job: Job, store: Store) -> Iterator[Progress]:
     """Yield the run's progress chunk by chunk; it is written when the last update is done."""
     begin(job, store)
+    backend = backend_of(job.learner, int(job.configs[0]["seed"]))
+    try:
+        yield from _train(job, store, backend)
+    finally:
+        backend.close()
+
+
+def _train(job: Job, store: Store, backend: Backend) -> Iterator[Progress]:
     (config,) = job.configs
     learner: PPO = job.learner
     key, path = key_of(config), store.folder(key_of(config)) / CHECKPOINT
-    carry, rows, before, note = _start(learner, config, store)
+    carry, rows, before, note = _start(learner, config, store, backend)
     clock, done = Clock(job.save_every, before), int(carry.updates)
     while done < learner.updates:
         size = CHUNK if learner.updates - done >= CHUNK else 1
-        carry, metrics = ppo.update_chunk(learner, carry, size)
+        carry, metrics = backend.advance(carry, size)
         for name, values in jax.device_get(metrics)._asdict().items():
             rows[name][done : done + size] = values
         done += size
@@ -52,20 +58,20 @@ def train(job: Job, store: Store) -> Iterator[Progress]:
         if done < learner.updates:
             yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), files, note=note)
             note = ""
-    _finish(job, store, learner, carry, rows, clock)
+    _finish(job, store, backend, carry, rows, clock)
     yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), (), True, note)
 
 
-def _start(learner: PPO, config: Config, store: Store) -> tuple[Any, Rows, float, str]:
+def _start(learner: PPO, config: Config, store: Store, backend: Backend) -> tuple[Any, Rows, float, str]:
     """Return the run where it was last saved, else at its start, its rows, the seconds spent on it and a note."""
-    key = jax.random.key(config["seed"])
-    kinds = jax.eval_shape(lambda: ppo.update_chunk(learner, ppo.init(learner, key), 1))[1]
-    rows = {name: np.zeros(learner.updates, kind.dtype) for name, kind in kinds._asdict().items()}
-    found = resume(store, config, {"carry": jax.eval_shape(lambda: ppo.init(learner, key)), "rows": rows})
+    rows = {name: np.zeros(learner.updates, metric.dtype) for name, metric in learner.metrics.items()}
+    like: dict[str, Any] = {"carry": backend.shapes(), "rows": rows}
+    found = resume(store, config, like)
     if isinstance(found, tuple):
         saved, seconds = found
-        return saved["carry"], {name: np.array(saved["rows"][name]) for name in rows}, seconds, ""
-    return ppo.init(learner, key), rows, 0.0, found or ""
+        rows = {name: np.array(saved["rows"][name]) for name in rows}
+        return backend.resume(saved["carry"]), rows, seconds, ""
+    return backend.start(), rows, 0.0, found or ""
 
 
 def _figures(rows: Rows, done: int) -> dict[str, float]:
@@ -81,22 +87,23 @@ def _figures(rows: Rows, done: int) -> dict[str, float]:
     }
 
 
-def _finish(job: Job, store: Store, learner: PPO, carry: Any, rows: Rows, clock: Clock) -> None:
+def _finish(job: Job, store: Store, backend: Backend, carry: Any, rows: Rows, clock: Clock) -> None:
     (config,) = job.configs
+    learner: PPO = job.learner
     key, params = key_of(config), carry.learner.params
-    metrics = {name: rows[name].astype(metric.dtype) for name, metric in learner.metrics.items()}
-    played = evaluate(learner.compiled_env, learner.network, params, episodes=LAYOUTS)
+    played = backend.evaluate(params, episodes=LAYOUTS if isinstance(backend, CompiledBackend) else HOST_LAYOUTS)
+    optimal = np.asarray(played.optimal)
     worst, episodes = float(rows["residual"].max()), int(rows["episodes"].sum())
     tolerance = float(np.sqrt(np.finfo(np.float32).eps))
     if job.replay:
         write_replay(store.folder(key) / REPLAY, learner, params)
     store.finish(
         key,
-        metrics=metrics,
+        metrics=rows,
         arrays={
             "evaluation_lengths": np.asarray(played.lengths).astype(np.int32),
             "evaluation_goals": np.asarray(played.terminated),
-            "optimal_lengths": _optimal(learner),
+            "optimal_lengths": optimal if np.isnan(optimal).any() else optimal.astype(np.int32),
         },
         certificate=RunCertificate(
             episodes=episodes,
@@ -108,15 +115,6 @@ def _finish(job: Job, store: Store, learner: PPO, carry: Any, rows: Rows, clock:
         status=status(job, state="done", steps=learner.updates * learner.frames, seconds=clock.seconds),
     )
     (store.folder(key) / CHECKPOINT).unlink(missing_ok=True)
-
-
-def _optimal(learner: PPO) -> NDArray[Any]:
-    """Return the fewest steps on the layouts that ``evaluate`` plays, (layouts,); NaN where nobody knows."""
-    if not isinstance(learner.env, DoorKey):
-        return np.full(LAYOUTS, np.nan)
-    key = jax.random.fold_in(jax.random.key(HELD_OUT), 0)
-    states, _ = jax.vmap(learner.compiled_env.reset)(jax.random.split(key, LAYOUTS))
-    return optimal_steps(learner.env, states).astype(np.int32)
 
 
 def write_replay(path: Path, learner: PPO, params: Any) -> None:

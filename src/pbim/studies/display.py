@@ -137,10 +137,13 @@ class Display:
         if not rows:
             return
         size = " (smoke size, they decide nothing)" if self.study.quick else ""
-        table = Table("verdict", "claim", "paper", "ours", title=f"Claims{size}", title_justify="left")
+        own = all(row["paper"] is None for row in rows)
+        names = ("verdict", "claim", "ours") if own else ("verdict", "claim", "paper", "ours")
+        table = Table(*names, title=f"Claims{size}", title_justify="left")
         for row in rows:
-            said = (row["word"], row["statement"], row["paper"] or "not in the paper", row["ours"])
-            table.add_row(*map(escape, said))
+            said = {"verdict": row["word"], "claim": row["statement"], "ours": row["ours"]}
+            said["paper"] = row["paper"] or "not in the paper"
+            table.add_row(*(escape(said[name]) for name in names))
         self.console.print(table)
         counts = Counter(row["word"] for row in rows)
         self.say(", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + size)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pbim._files import replacing
+from pbim._files import first_line, replacing
 from pbim.agents.networks import Params
 from pbim.agents.ppo import PPO
 from pbim.envs.render import Picture, frame
@@ -62,7 +62,14 @@ def _play_on_host(
     from pbim.training.host import LONGEST_EVALUATION, act
 
     host: Any = config.env
-    env, network = host.make(render_mode="rgb_array"), config.network
+    try:
+        env, network = host.make(render_mode="rgb_array"), config.network
+        env.reset()
+        env.render()
+    except Exception as error:  # what a foreign renderer raises without its package or a screen is its own affair
+        raise InputError(
+            f"env {host.id} cannot be drawn ({type(error).__name__}: {first_line(error)}): install what it draws with"
+        ) from error
     silent = np.zeros((network.num_actions, 1), np.float32)
     pictures, steps = [], 0
     for episode in range(episodes):

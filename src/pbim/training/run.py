@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECKPOINT, SETTINGS, METRICS = "checkpoint.pbim", "settings.json", "metrics.jsonl"
+TENSORBOARD = "tensorboard"
 LINE_EVERY = 10.0
 """Seconds between two lines of progress where there is no terminal to draw a bar in."""
 
@@ -51,6 +52,10 @@ class Schedule(Protocol):
     @property
     def evaluation_episodes(self) -> int:
         """Episodes of an evaluation."""
+
+    @property
+    def tensorboard(self) -> bool:
+        """Whether the metrics are written for TensorBoard too."""
 
     def settings(self) -> str:
         """Return what a resumed run must share with the one that was started, as JSON."""
@@ -130,6 +135,11 @@ class Trainer:
         self.updates = self.saved = self.recorded = int(carry.updates)
         self.row: dict[str, Any] = {}
         self.evaluation: dict[str, float | None] = {}
+        self.writer: Any = None
+        if schedule.tensorboard:
+            from tensorboard.summary import Writer  # type: ignore[import-untyped]
+
+            self.writer = Writer(str(schedule.out / TENSORBOARD))
 
     @property
     def unsaved(self) -> bool:
@@ -198,6 +208,11 @@ class Trainer:
         self.row = strict(self.row | (self.evaluation if due else {}))
         with (self.schedule.out / METRICS).open("a") as file:
             file.write(json.dumps(self.row, allow_nan=False) + "\n")
+        if self.writer is not None:
+            for name, value in self.row.items():
+                if value is not None and name != "frames":
+                    self.writer.add_scalar(name, value, step=self.frames)
+            self.writer.flush()
         self.recorded = self.updates
         lost = [name for name in ("policy_loss", "value_loss", "gradient_norm") if self.row[name] is None]
         if lost:

@@ -1,0 +1,210 @@
+"""``pbim compare``: conversions of one bonus on one task, over seeds, and the page that decides."""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from glob import glob
+from pathlib import Path
+from sys import stderr
+from typing import Annotated, Any, Self
+
+import tyro
+
+from pbim.cli import components
+from pbim.cli.report import say
+from pbim.cli.running import DEFAULT_RUNNING, Running
+from pbim.cli.train import ENV, learner_of_words, write_out
+from pbim.errors import InputError
+
+DEFAULT = ("none", "raw", "geometric")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Train one learner under several conversions of a bonus, over seeds, and write the page that decides.
+
+    pbim compare ENV --intrinsic BONUS --shaping CONVERSION CONVERSION ... [options]
+    pbim compare --logs NAME=PATH NAME=PATH ...   (runs that were trained anywhere: see pbim compare --logs --help)
+
+    ENV and BONUS are those of pbim train. A CONVERSION is none (no bonus), raw, one that pbim list shows, or your own
+    package.module:Class; settings follow a comma: geometric,rate=0.05 or grm,delay=16,normalize=false. Without
+    --shaping: none raw geometric. The claims are printed before anything runs: each conversion against raw and none,
+    by the task's own return. The same command continues what was interrupted.
+
+    Example: pbim compare DoorKey-6x6 --intrinsic rnd --shaping none raw geometric --seeds 5 --frames 500000
+    """
+
+    learner: Annotated[Any, tyro.conf.arg(name="")] = None
+    seeds: int = 5
+    """Runs of every conversion; fewer than three decide nothing."""
+    quick: bool = False
+    """A smoke size that runs through everything in minutes and decides nothing."""
+    out: Path | None = None
+    """The folder of the results; out/compare-ENV-BONUS if left out."""
+    running: Annotated[Running, tyro.conf.arg(name="")] = DEFAULT_RUNNING
+    env_name: tyro.conf.Suppress[str] = ""
+    conversions: tyro.conf.Suppress[tuple[tuple[str, Any], ...]] = ()
+    line: tyro.conf.Suppress[str] = "pbim compare"
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> "Self | CompareLogs":
+        """Return the command that the words after ``pbim compare`` ask for."""
+        if "--logs" in arguments:
+            return CompareLogs.parse(arguments)
+        names, rest = take_all(arguments, "--shaping", DEFAULT)
+        asks_help = any(word in ("-h", "--help") for word in rest)
+        if not asks_help and "--intrinsic" not in " ".join(rest):
+            raise InputError("intrinsic must name the bonus to compare conversions of, received none: --intrinsic rnd")
+        env_name = next((word for word in rest[:1] if not word.startswith("-")), ENV)
+        learner, rest = learner_of_words([*rest, "--shaping", "raw"] if not asks_help else rest)
+        parts = {"intrinsic": learner.intrinsic}
+        own = [name for kind in (type(learner), cls, Running) for name in components.options_of(kind)]
+        words = components.lengthen(write_out(rest), own, parts)
+        default = cls(learner=learner, env_name=env_name, line=shlex.join(["pbim", "compare", *arguments]))
+        with components.registry():
+            made = tyro.cli(cls, prog="pbim compare", args=words, default=default, config=components.STYLE)
+        cells = tuple((name.replace(",", "-"), _changes(name, made.learner)) for name in dict.fromkeys(names))
+        return replace(made, conversions=cells)
+
+    def run(self) -> int:
+        """Run the comparison and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
+        from pbim.config import kind_of
+        from pbim.studies.comparison import comparison
+
+        bonus, env = kind_of(self.learner.intrinsic), self.env_name
+        place = re.sub(r"[^A-Za-z0-9.]+", "-", f"{env}-{bonus}").strip("-").lower()
+        study = comparison(
+            self.learner, dict(self.conversions), name=f"compare-{place}", title=f"{env} with the bonus {bonus}"
+        )
+        study = study.sized(seeds=self.seeds, quick=self.quick)
+        print("Decided when all runs are done, by Welch's test over seeds, Holm-corrected:")
+        for claim in study.claims:
+            print(f"  {claim.statement}")
+        return self.running.run(study, self.out or Path("out") / study.name, command=self.line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareLogs:
+    """Compare runs that were trained anywhere, by their logs, and write the page that decides.
+
+    pbim compare --logs NAME=PATH NAME=PATH ...
+
+    A PATH may have wildcards and commas; every file or folder that it names is one run, which counts as a seed. Read
+    are the logs of pbim train, RLlib (result.json), Stable-Baselines3 (progress.csv, monitor.csv, TensorBoard), CleanRL
+    (TensorBoard) and any CSV file with a step and a return. Each NAME is compared with none and raw, where these are
+    there, else with the first.
+
+    Example: pbim compare --logs raw=runs/raw* converted=runs/converted*
+    """
+
+    logs: tuple[str, ...] = ()
+    """NAME=PATH of each group of runs."""
+    step_name: str | None = None
+    """What the logs call the step, where it is none of the usual names."""
+    return_name: str | None = None
+    """What they call the return of an episode: the task's own, without the bonus."""
+    length_name: str | None = None
+    """What they call the length of an episode."""
+    out: Path = Path("out/compare-logs")
+    """The folder of the page, and of a copy of the rows it shows."""
+    json: bool = False
+    """Print one JSON object: the verdicts, and the files written."""
+    line: tyro.conf.Suppress[str] = "pbim compare"
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> Self:
+        """Return the command that the words after ``pbim compare`` ask for."""
+        default = cls(line=shlex.join(["pbim", "compare", *arguments]))
+        with components.registry():
+            return tyro.cli(cls, prog="pbim compare", args=arguments, default=default, config=components.STYLE)
+
+    def run(self) -> int:
+        """Read the logs, write the page and return the exit code."""
+        from pbim.report import logs, write
+        from pbim.report.archive import publish
+        from pbim.results import comparisons
+
+        given = {"step": self.step_name, "return": self.return_name, "length": self.length_name}
+        names = {figure: name for figure, name in given.items() if name is not None}
+        cells = {name: [logs.read(path, names) for path in paths] for name, paths in map(_paths, self.logs)}
+        if len(cells) < 2:
+            raise InputError(f"logs must name at least two groups NAME=PATH, received {len(cells)}: add one")
+        for column in sorted({log.column for runs in cells.values() for log in runs}):
+            if not column.endswith("extrinsic_return"):
+                print(f"pbim: the return is {column!r}: if a bonus was paid into it, name the task's own", file=stderr)
+        labels = {name: name for name in cells}
+        found = logs.evidence(cells, claims=comparisons(labels), title=" against ".join(cells), command=self.line)
+        publish(found, self.out)
+        page, figures = write(found, self.out)
+        say(found, page, figures, as_json=self.json)
+        return 0
+
+
+def _paths(text: str) -> tuple[str, list[Path]]:
+    """Return the name and the existing paths of ``NAME=PATH,PATH``."""
+    name, equals, patterns = text.partition("=")
+    if not equals or not name or not patterns:
+        raise InputError(f"logs must be NAME=PATH, received {text!r}: raw=runs/raw* is one")
+    found = []
+    for pattern in patterns.split(","):
+        paths = sorted(Path(path) for path in glob(str(Path(pattern).expanduser())))
+        if not paths:
+            raise InputError(
+                f"logs must name files that are there, received {pattern!r}, which matches none: correct it"
+            )
+        found += paths
+    return name, found
+
+
+def take_all(arguments: Sequence[str], option: str, default: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the values of ``--option VALUE VALUE ...`` up to the next option, and the other words.
+
+    >>> take_all(["CliffWalk", "--shaping", "none", "raw", "--seeds", "3"], "--shaping", ())
+    (('none', 'raw'), ['CliffWalk', '--seeds', '3'])
+    """
+    words = list(arguments)
+    if option not in words:
+        return default, words
+    start = words.index(option)
+    stop = next((i for i in range(start + 1, len(words)) if words[i].startswith("--")), len(words))
+    if stop == start + 1:
+        raise InputError(f"{option} must be followed by names, received nothing: {' '.join(default)} is usual")
+    return tuple(words[start + 1 : stop]), words[:start] + words[stop:]
+
+
+def _changes(text: str, learner: Any) -> dict[str, Any]:
+    """Return what a conversion with its settings changes in a learner.
+
+    Raises:
+        InputError: If it is unknown, or has no such setting.
+
+    """
+    from pbim.agents import Adops
+    from pbim.shaping import NoBonus, Raw
+
+    name, *settings = text.split(",")
+    given = dict(_setting(text, setting) for setting in settings)
+    if name == "none":
+        return {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}
+    if name in ("adops", "adopes"):
+        correction = Adops(rise_frames=0 if name == "adops" else 1_000_000, **given)
+        return {"shaping": Raw(), "correction": correction, "critics": "separate"}
+    made: Any = components.conversion(name, learner.gamma)
+    unknown = sorted(set(given) - set(vars(made)))
+    if unknown:
+        raise InputError(
+            f"shaping {name} has no setting {unknown[0]}, received {text!r}: it has {', '.join(sorted(vars(made)))}"
+        )
+    return {"shaping": replace(made, **given)}
+
+
+def _setting(text: str, setting: str) -> tuple[str, Any]:
+    name, equals, value = setting.partition("=")
+    if not equals:
+        raise InputError(f"shaping must be NAME,FIELD=VALUE,..., received {text!r}: write {name}=... ")
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except ValueError:
+        return name.replace("-", "_"), value
