@@ -14,7 +14,7 @@ import tyro
 
 from pbim.cli import components
 from pbim.cli.report import say
-from pbim.cli.running import DEFAULT_RUNNING, Running
+from pbim.cli.run_options import DEFAULT_OPTIONS, RunOptions
 from pbim.cli.train import ENV, learner_of_words, write_out
 from pbim.errors import InputError
 
@@ -43,7 +43,7 @@ class Compare:
     """A smoke size that runs through everything in minutes and decides nothing."""
     out: Path | None = None
     """The folder of the results; out/compare-ENV-BONUS if left out."""
-    running: Annotated[Running, tyro.conf.arg(name="")] = DEFAULT_RUNNING
+    running: Annotated[RunOptions, tyro.conf.arg(name="")] = DEFAULT_OPTIONS
     env_name: tyro.conf.Suppress[str] = ""
     conversions: tyro.conf.Suppress[tuple[tuple[str, Any], ...]] = ()
     line: tyro.conf.Suppress[str] = "pbim compare"
@@ -60,7 +60,7 @@ class Compare:
         env_name = next((word for word in rest[:1] if not word.startswith("-")), ENV)
         learner, rest = learner_of_words([*rest, "--shaping", "raw"] if not asks_help else rest)
         parts = {"intrinsic": learner.intrinsic}
-        own = [name for kind in (type(learner), cls, Running) for name in components.options_of(kind)]
+        own = [name for kind in (type(learner), cls, RunOptions) for name in components.options_of(kind)]
         words = components.lengthen(write_out(rest), own, parts)
         default = cls(learner=learner, env_name=env_name, line=shlex.join(["pbim", "compare", *arguments]))
         with components.registry():

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from pbim.cli import components
-from pbim.cli.running import DEFAULT_RUNNING, Running, words_of
+from pbim.cli.run_options import DEFAULT_OPTIONS, RunOptions, words_of
 from pbim.errors import InputError
 
 ALL = ("all",)
@@ -39,7 +39,7 @@ class Reproduce:
     """The folder of the results; out/STUDY if left out (out/STUDY-quick with --quick)."""
     template: bool = False
     """Print a study to start your own from: pbim reproduce --template > my_study.py."""
-    running: Annotated[Running, tyro.conf.arg(name="")] = DEFAULT_RUNNING
+    running: Annotated[RunOptions, tyro.conf.arg(name="")] = DEFAULT_OPTIONS
 
     def run(self) -> int:
         """Run the study and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""

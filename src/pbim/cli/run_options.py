@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class RunOptions:
     """Where a study's runs are trained and how."""
 
     jobs: int | None = None
@@ -66,11 +66,11 @@ class Running:
         return code
 
 
-DEFAULT_RUNNING = Running()
+DEFAULT_OPTIONS = RunOptions()
 """One process per core of this machine."""
 
 
-DEFAULT_RUNNING = Running()
+DEFAULT_OPTIONS = RunOptions()
 """One process per core of this machine."""
 
 
@@ -78,7 +78,7 @@ def words_of(options: Any) -> Iterator[str]:
     """Yield the options of a dataclass that are not the default, as typed; nested dataclasses have no prefix."""
     for field in fields(options):
         value = getattr(options, field.name)
-        if isinstance(value, Running):
+        if isinstance(value, RunOptions):
             yield from words_of(value)
         elif value != field.default:
             yield f"--{field.name.replace('_', '-')}"
