@@ -19,9 +19,9 @@ Key = str | tuple[str, ...]
 """The name of an entry, or the path to a nested one."""
 
 
-def to_numpy(tensor: Any, batch_dims: int) -> NDArray[Any]:
+def to_numpy(tensor: torch.Tensor, batch_dims: int) -> NDArray[Any]:
     """Return a copy of a tensor on the host, its first ``batch_dims`` axes as one (num_envs,)."""
-    array = np.array(on_host(tensor))
+    array = on_host(tensor).numpy().copy()
     return array.reshape(-1, *array.shape[batch_dims:])
 
 
