@@ -127,14 +127,14 @@ class ShapedPPO(PPO):  # type: ignore[misc]
         if self.rnd is not None:
             states = self._successors(self.rnd.obs_groups["rnd_state"], before, obs, over, extras)
             info[_RND] = self.intrinsic_rewards = self.rnd.get_intrinsic_reward(states)
-        seen = next_seen = None
+        start = successor = None
         if self._reads_obs:
-            seen = batch_of(before, self._groups, 1)
-            next_seen = batch_of(self._successors(self._groups, before, obs, over, extras), self._groups, 1)
+            start = batch_of(before, self._groups, 1)
+            successor = batch_of(self._successors(self._groups, before, obs, over, extras), self._groups, 1)
         transition = Transition(
-            obs=seen,
+            obs=start,
             action=to_numpy(self.transition.actions, 1),
-            next_obs=next_seen,
+            next_obs=successor,
             terminated=to_numpy(over & ~truncated, 1),
             truncated=to_numpy(truncated, 1),
             info=TensorInfo(info, 1),
