@@ -21,7 +21,7 @@ Key = str | tuple[str, ...]
 
 def to_numpy(tensor: torch.Tensor, batch_dims: int) -> NDArray[Any]:
     """Return a copy of a tensor on the host, its first ``batch_dims`` axes as one (num_envs,)."""
-    array = on_host(tensor).numpy().copy()
+    array: NDArray[Any] = on_host(tensor).numpy().copy()
     return array.reshape(-1, *array.shape[batch_dims:])
 
 
