@@ -60,6 +60,21 @@ def drive_env(env: Any, lane: int = 0, steps: int = STEPS) -> list[Step]:
     return log
 
 
+def drive_autoreset(env: Any, steps: int = STEPS) -> list[Step]:
+    """Take the steps of ``drive_env`` in an environment that resets itself; its dummy steps are left out of the log."""
+    log: list[Step] = []
+    env.reset()
+    over = False
+    while len(log) < steps:
+        _, reward, terminated, truncated, info = env.step(action(0, len(log)))
+        if over:
+            assert reward == info["shaping_reward"] == info["intrinsic_reward"] == 0
+        else:
+            log.append(entry(reward, info, terminated, truncated))
+        over = terminated or truncated
+    return log
+
+
 def drive_vector(env: Any, steps: int = STEPS) -> Log:
     """Take the same steps in every environment; dummy steps are left out of the log, and of the actions' count."""
     mode, n = env.metadata["autoreset_mode"], env.num_envs

@@ -14,10 +14,12 @@ EXTRAS = {
     "msgspec": "results",
     "polars": "results",
     "ray": "ray",
+    "rsl_rl": "rsl-rl",
     "safetensors": "jax",
     "scipy": "report",
     "stable_baselines3": "sb3",
     "torch": "torch",
+    "torchrl": "torchrl",
 }
 """The extra of pbim that brings a package."""
 

@@ -10,6 +10,7 @@ An episode that the user abandons (``reset`` in its middle) cannot be settled: n
 ledger is discarded, and the certificate reports it as ``abandoned``.
 """
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -124,7 +125,7 @@ class RewardPath:
 
         ``transition.obs`` and ``next_obs`` may wait for an update: nobody may write into them later.
         """
-        episodes, valid = self._live if self._frozen is None else self._frozen, transition.valid
+        episodes, valid = self._current, transition.valid
         end = ends(self.truncation, transition.terminated, transition.truncated)
         if valid is not None and not valid.any():
             episodes.running = np.zeros(self.num_envs, np.bool_)
@@ -138,9 +139,34 @@ class RewardPath:
         bonus, shaped = episodes.step(transition, end)
         return StepRewards(extrinsic, bonus, shaped, extrinsic + shaped, end.over)
 
+    def conversion_state(self) -> Arrays:
+        """Return what the conversion remembers by name: of the running episodes, and its statistics."""
+        return state_arrays(self._current.state)
+
+    def resume(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state of the conversion that was kept elsewhere, as ``conversion_state`` returned it.
+
+        Where it is not what the last step left, another episode goes on: the one that ran is abandoned, and the other
+        one is certified only if this is its start.
+        """
+        self._current.resume(dict(arrays))
+
+    def check_learner(self, gamma: float | None, learner: str) -> None:
+        """Refuse a learner whose discount is not the conversion's.
+
+        Raises:
+            InputError: If the two differ.
+
+        """
+        if self.gamma is not None and gamma is not None and not math.isclose(gamma, self.gamma, rel_tol=1e-7):
+            raise InputError(
+                f"gamma must be the same in the learner and the conversion, received {gamma} in {learner} and "
+                f"{self.gamma} in {type(self.shaping).__name__}: what is repaid would not cancel what was paid"
+            )
+
     def restart(self, where: Mask | None = None) -> None:
         """Begin new episodes where true (everywhere by default); what was running there is abandoned."""
-        episodes = self._live if self._frozen is None else self._frozen
+        episodes = self._current
         episodes.abandon(episodes.running if where is None else episodes.running & where)
 
     def close(self) -> None:
@@ -202,6 +228,10 @@ class RewardPath:
             _load_bonus(self.intrinsic, _part(arrays, "intrinsic"))
         self.obs, self.over = from_arrays(self._spaces.obs, arrays, "obs"), np.array(arrays["over"], np.bool_)
         self._frozen = None if self._frozen is None else self._evaluation()
+
+    @property
+    def _current(self) -> "_Episodes":
+        return self._live if self._frozen is None else self._frozen
 
     def _evaluation(self) -> "_Episodes":
         """Return episodes that leave no trace: a copy of the bonus, and the conversion with its statistics fixed.
@@ -275,6 +305,8 @@ class _Episodes:
         self._like, self._shape = like, (num_envs,)
         self.state = shaping.init(num_envs, like=like)
         self.running = np.zeros(num_envs, np.bool_)
+        self._uncertified = np.zeros(num_envs, np.bool_)
+        """Whose episode began elsewhere."""
 
     def step(self, transition: Transition, end: Ends[Mask]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """Return F and F' of one step."""
@@ -285,10 +317,21 @@ class _Episodes:
         self.state, shaped = self._shaping.step(self.state, bonus, end.settled, valid=valid)
         self.running = ~end.over if valid is None else valid & ~end.over
         if self._evidence is not None:
-            self._evidence.add(shaped, end.settled, valid)
+            self._evidence.add(shaped, end.settled, self._certified(valid))
+            self._uncertified = self._uncertified & ~(end.over if valid is None else end.over & valid)
         if np.count_nonzero(end.left_open):
             self._leave_open(end.left_open if valid is None else end.left_open & valid)
         return bonus, shaped
+
+    def resume(self, arrays: Arrays) -> None:
+        """Continue from a state kept elsewhere."""
+        before, state = self.state, load_arrays(self.state, arrays)
+        moved = _differ(before, state, self._shape)
+        if np.count_nonzero(moved):
+            self.abandon(self.running & moved)
+            fresh = self._shaping.init(*self._shape, like=self._like)
+            self._uncertified = np.where(moved, _differ(fresh, state, self._shape), self._uncertified)
+        self.state = state
 
     def abandon(self, where: Mask) -> None:
         """Forget the running episodes where true; the bonus hears of it."""
@@ -312,6 +355,11 @@ class _Episodes:
         self.state = self._shaping.discard(self.state, where)
         if self._evidence is not None:
             self._evidence.discard(where)
+
+    def _certified(self, valid: Mask | None) -> Mask | None:
+        if not np.count_nonzero(self._uncertified):
+            return valid
+        return ~self._uncertified if valid is None else valid & ~self._uncertified
 
     def _checked(self, returned: Any, valid: Mask | None) -> NDArray[np.floating]:
         """Return the bonus in the dtype of the rewards after checking its shape; the conversion refuses NaN."""
@@ -362,6 +410,16 @@ def _load_bonus(bonus: Any, arrays: Arrays) -> None:
             f"the saved state of the bonus has no {missing}, it holds {sorted(arrays)}: wrap with the bonus, and the "
             "settings, it was saved with"
         ) from None
+
+
+def _differ(state: Any, other: Any, lanes: tuple[int]) -> Mask:
+    """Return where two states of a conversion differ in what is of one environment alone (num_envs,)."""
+    pairs = zip(state_arrays(state).values(), state_arrays(other).values(), strict=True)
+    found = np.zeros(lanes, np.bool_)
+    for one, two in pairs:
+        if one.shape[-1:] == lanes:
+            found |= (one != two).reshape(-1, *lanes).any(axis=0)
+    return found
 
 
 def _is_count(value: Any) -> bool:

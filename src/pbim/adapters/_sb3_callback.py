@@ -2,11 +2,9 @@
 
 import glob
 import io
-import math
 import os
 import warnings
 import zipfile
-from collections import deque
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,13 +18,13 @@ from stable_baselines3.her import HerReplayBuffer
 
 from pbim._files import arrays_in, first_line, put_arrays, read_arrays, replacing
 from pbim.adapters._engine import REWARDS, RewardPath
+from pbim.adapters._returns import EpisodeReturns, scalars
 from pbim.adapters._sb3_vec_env import ShapedVecEnv, layers
 from pbim.errors import InputError
 from pbim.shaping import NoBonus
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 _STATE, _TIMESTEPS = "pbim.npz", "model.num_timesteps"
-_RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
 _LARGE = 10
 """How many times the task's largest return the bonus may add up to before the callback warns."""
 
@@ -71,44 +69,28 @@ class PBIMCallback(BaseCallback):
                 "give both, or save_path alone to save at the end"
             )
         self.save_path, self.save_every = save_path, save_every
-        self._returns: deque[NDArray[np.float64]] = deque(maxlen=window)
-        self._sums, self._discounts = np.zeros((0, 0)), np.zeros(0)
-        self._says_scale = True
+        self._window, self._says_scale = window, True
 
     def _init_callback(self) -> None:
         self._wrapper, outside, inside = _find_wrapper(self.training_env)
-        self._check_gamma(self._wrapper.rewards)
+        self._wrapper.rewards.check_learner(getattr(self.model, "gamma", None), type(self.model).__name__)
         self._check_normalisation(outside, inside)
         self._check_buffer(self._wrapper.rewards)
-        self._gamma = float(getattr(self.model, "gamma", None) or self._wrapper.rewards.gamma or 1.0)
-        self._sums = np.zeros((len(_RETURNS), self.training_env.num_envs))
-        self._discounts = np.ones(self.training_env.num_envs)
+        gamma = float(getattr(self.model, "gamma", None) or self._wrapper.rewards.gamma or 1.0)
+        self._returns = EpisodeReturns(self.training_env.num_envs, gamma, self._window)
 
     def _on_step(self) -> bool:
         infos, dones = self.locals["infos"], self.locals["dones"]
-        rewards = np.array([[info[name] for info in infos] for name in REWARDS])
-        self._sums[:-1] += rewards
-        self._sums[-1] += self._discounts * rewards[-1]
-        self._discounts *= self._gamma
-        for index in np.flatnonzero(dones):
-            self._returns.append(self._sums[:, index].copy())
-            self._sums[:, index], self._discounts[index] = 0, 1
+        self._returns.add(np.array([[info[name] for info in infos] for name in REWARDS]), dones)
         if self.save_every is not None and self.n_calls % self.save_every == 0:
             self._save()
         return True
 
     def _on_rollout_end(self) -> None:
-        report = self._wrapper.certificate()
-        if self._returns:
-            for name, mean in zip(_RETURNS, np.mean(self._returns, axis=0), strict=True):
-                self.logger.record(f"pbim/{name}", float(mean))
+        for name, number in scalars(self._returns, self._wrapper.certificate()).items():
+            self.logger.record(f"pbim/{name}", number)
+        if self._returns.latest:
             self._say_scale()
-        if report.episodes:
-            self.logger.record("pbim/certificate_ok", float(report.ok))
-            self.logger.record("pbim/certificate_worst", report.worst)
-        self.logger.record("pbim/episodes_certified", report.episodes)
-        self.logger.record("pbim/episodes_bootstrapped", report.bootstrapped)
-        self.logger.record("pbim/episodes_abandoned", report.abandoned)
 
     def _on_training_end(self) -> None:
         if self.save_path is not None:
@@ -121,7 +103,7 @@ class PBIMCallback(BaseCallback):
         if not self._says_scale or isinstance(self._wrapper.rewards.shaping, NoBonus):
             return
         self._says_scale = False
-        extrinsic, intrinsic = np.abs(self._returns).T[:2]
+        extrinsic, intrinsic = np.abs(self._returns.latest).T[:2]
         task, bonus = float(extrinsic.max()), float(intrinsic.mean())
         size = task or 1.0  # nothing yet: a goal is worth 1, as a rule
         scale = size / bonus if bonus else 1
@@ -136,15 +118,6 @@ class PBIMCallback(BaseCallback):
     def _save(self) -> None:
         assert self.save_path is not None
         save(self.save_path, self.model)
-
-    def _check_gamma(self, rewards: RewardPath) -> None:
-        gamma = getattr(self.model, "gamma", None)
-        if rewards.gamma is not None and gamma is not None and not math.isclose(gamma, rewards.gamma, rel_tol=1e-12):
-            raise InputError(
-                f"gamma must be the same in the learner and the conversion, received {gamma} in "
-                f"{type(self.model).__name__} and {rewards.gamma} in {type(rewards.shaping).__name__}: "
-                "what is repaid would not cancel what was paid"
-            )
 
     def _check_normalisation(self, outside: list[VecEnv], inside: list[VecEnv]) -> None:
         if any(isinstance(layer, VecNormalize) and layer.norm_reward for layer in outside):

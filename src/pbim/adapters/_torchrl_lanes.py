@@ -1,0 +1,77 @@
+"""TorchRL: what a conversion remembers of each episode, as entries of a tensordict."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from tensordict import TensorDictBase
+from torchrl.data.tensor_specs import Composite, Unbounded
+
+from pbim.adapters._evidence import Mask
+from pbim.adapters._torch import to_numpy
+from pbim.adapters.batching import Arrays
+from pbim.errors import InputError
+from pbim.shaping import Shaping, state_arrays
+
+ROOT = "pbim"
+"""The entry under which they are, in float64: scalars of shape (*batch, 1), others with their own axes last."""
+
+
+class Lanes:
+    """Between the state of a conversion, whose arrays end in num_envs, and the entries of a tensordict.
+
+    Attributes:
+        statistics: What all environments share, by the names of the state, before the first step.
+
+    """
+
+    def __init__(self, shaping: Shaping[Any]) -> None:
+        self._shaping = shaping
+        one, two = (state_arrays(shaping.init(number)) for number in (1, 2))
+        self.statistics = {name: array for name, array in one.items() if array.shape == two[name].shape}
+        self._axes = {name: array.shape[:-1] for name, array in one.items() if name not in self.statistics}
+
+    def fresh(self, num_envs: int) -> Arrays:
+        """Return the state at the start of an episode."""
+        state = state_arrays(self._shaping.init(num_envs))
+        return {name: state[name] for name in self._axes}
+
+    def read(self, content: TensorDictBase, num_envs: int) -> Arrays:
+        """Return the state that a tensordict holds.
+
+        Raises:
+            InputError: If it holds none.
+
+        """
+        if ROOT not in content:
+            raise InputError(
+                f"tensordict must carry the ledger under {ROOT!r} to be stepped, received "
+                f"{sorted(map(str, content.keys()))}: start from env.reset(), and step on with what step_mdp returns"
+            )
+        entries = {name: to_numpy(content[ROOT, key_of(name)], content.batch_dims) for name in self._axes}
+        return {name: np.moveaxis(entries[name], 0, -1).reshape(*axes, num_envs) for name, axes in self._axes.items()}
+
+    def write(self, content: TensorDictBase, state: Arrays) -> None:
+        """Put the state into a tensordict."""
+        for name, axes in self._axes.items():
+            rows = torch.tensor(np.moveaxis(state[name], -1, 0), device=content.device)
+            content.set((ROOT, key_of(name)), rows.reshape(*content.batch_size, *(axes or (1,))))
+
+    def declare(self, spec: Composite) -> Composite:
+        """Return a spec with the entries added."""
+        shapes = {key_of(name): (*spec.shape, *(axes or (1,))) for name, axes in self._axes.items()}
+        entries = {
+            name: Unbounded(shape=shape, dtype=torch.float64, device=spec.device) for name, shape in shapes.items()
+        }
+        spec[ROOT] = Composite(entries, shape=spec.shape, device=spec.device)
+        return spec
+
+
+def key_of(name: str) -> str:
+    """Return the name of a conversion's array as tensordicts and buffers have it: without dots."""
+    return name.replace(".", "_")
+
+
+def merge(where: Mask, new: Arrays, old: Arrays) -> Arrays:
+    """Return ``new`` where true (num_envs,), ``old`` elsewhere."""
+    return {name: np.where(where, array, old[name]) for name, array in new.items()}
