@@ -85,6 +85,31 @@ def test_guidance_is_what_gae_credits_the_step_that_earned_the_bonus_with(conver
         assert conversion.guidance(gae_lambda) == pytest.approx(far, abs=1e-3)
 
 
+@pytest.mark.parametrize("gae_lambda", LAMBDAS)
+@pytest.mark.parametrize("conversion", LINEAR, ids=label)
+def test_a_rollout_cuts_off_what_is_taken_back_after_it(conversion, gae_lambda):
+    """The mean over the places of the bonus in a rollout whose end is bootstrapped by a critic that says 0."""
+    for rollout, end in ((1, 30), (5, 30), (12, 30), (12, 4)):
+        felt = []
+        for left in range(rollout):  # steps left in the rollout after the bonus
+            bonus = impulse(end)
+            ended = np.arange(len(bonus)) == end
+            _, shaped = conversion.rollout(conversion.init(1), bonus[:, None], ended[:, None])
+            weights = (GAMMA * gae_lambda) ** np.arange(left + 1)
+            felt.append(sum(weight * reward for weight, reward in zip(weights, shaped[:, 0], strict=False)))
+        share = conversion.guidance(gae_lambda, steps=end, rollout=rollout)
+        assert share == pytest.approx(np.mean(felt), abs=1e-5)
+    if gae_lambda < 1:
+        long = conversion.guidance(gae_lambda, rollout=10**6)
+        assert long == pytest.approx(conversion.guidance(gae_lambda), abs=1e-4)
+
+
+def test_a2c_of_five_steps_feels_what_is_taken_back_later_even_at_lambda_1():
+    assert grm(32).guidance(1, rollout=5) == 1
+    assert grm(32).guidance(1) == 0
+    assert not said(grm(32), 1.0, rollout=5)[1]
+
+
 @given(
     gae_lambda=st.floats(0, 0.999),
     delay=st.integers(1, 300),
@@ -256,12 +281,12 @@ def said(*arguments, **settings):
 def test_a_line_says_guidance_and_debt():
     line, warned = said(pbim.Geometric(gamma=0.99, rate=0.02), 0.95, max_steps=640, bonus=0.1, task=100)
     assert "guidance 0.72 at lambda 0.95" in line
-    assert "debt up to 9.98 in 640 steps" in line
+    assert line.endswith("debt up to 9.98 in 640 steps for bonuses of 0.1")
     assert not warned
     assert said(pbim.NoBonus(), 0.95) == ("", [])
     assert said(EXACT[-1], 0.95) == ("", [])
     assert said(pbim.PBIM(gamma=0.99), 0.95)[0].endswith("debt without bound")
-    assert said(pbim.PBRS(gamma=0.99), 0.95)[0] == "debt up to 1"
+    assert said(pbim.PBRS(gamma=0.99), 0.95)[0] == "debt up to 1 for bonuses of 1"
 
 
 def test_a_conversion_that_hardly_guides_is_warned_of_with_one_that_does():
@@ -277,7 +302,8 @@ def test_a_conversion_that_hardly_guides_is_warned_of_with_one_that_does():
 
 def test_a_debt_above_what_the_task_pays_is_warned_of():
     _, (warned,) = said(pbim.PBIM(gamma=0.99), 0.95, max_steps=640, bonus=0.01, task=1.0)
-    assert "owes up to 614 for bonuses of 0.01, the task pays 1" in warned
+    assert "takes back more than the task pays: PBIM owes 614, the task pays 1;" in warned
+    assert not said(pbim.PBIM(gamma=0.99), 0.95, max_steps=640, bonus=0.01, task=615)[1]
 
 
 # The rule

@@ -1,7 +1,11 @@
 """F -> F': conversions of a bonus, pure functions of arrays with explicit state."""
 
 from pbim.shaping._adops import ADOPS_GUARANTEE as ADOPS_GUARANTEE, adopes as adopes, adops as adops
-from pbim.shaping._advice import announce_guidance as announce_guidance, recommended as recommended
+from pbim.shaping._advice import (
+    announce_guidance as announce_guidance,
+    recommended as recommended,
+    warn_of_debt as warn_of_debt,
+)
 from pbim.shaping._baselines import PIES as PIES, NoBonus as NoBonus, Raw as Raw
 from pbim.shaping._bounded import Bounded as Bounded
 from pbim.shaping._centring import (
@@ -84,4 +88,5 @@ __all__ = [
     "recommended",
     "save_state",
     "state_arrays",
+    "warn_of_debt",
 ]

@@ -10,7 +10,7 @@ from pbim.shaping._checks import check_gamma, short
 from pbim.shaping._geometric import Geometric
 from pbim.shaping._grm import GRM
 from pbim.shaping._rule import LAMBDA, MONTE_CARLO, default_delay, default_rate
-from pbim.shaping._shaping import Shaping
+from pbim.shaping._shaping import Level, Shaping
 
 WEAK = 0.2
 """The guidance below which a conversion hardly does anything."""
@@ -48,6 +48,7 @@ def announce_guidance(
     shaping: Shaping[Any],
     gae_lambda: Real | float,
     *,
+    rollout: int | None = None,
     max_steps: int | None = None,
     bonus: Real | float = 1.0,
     task: Real | float | None = None,
@@ -59,6 +60,7 @@ def announce_guidance(
     Args:
         shaping: The conversion.
         gae_lambda: The learner's lambda, in [0, 1]; 0 for one-step TD.
+        rollout: After how many steps the learner bootstraps, if it does not wait for the end of an episode.
         max_steps: The longest episode, if known.
         bonus: The largest size of a bonus.
         task: What the task pays in an episode, if known: warns where more than that can be owed.
@@ -70,34 +72,48 @@ def announce_guidance(
         InputError: If an argument is out of range.
 
     >>> import pbim
-    >>> announce_guidance(pbim.GRM(gamma=0.995, delay=32), 0.95, max_steps=640, bonus=0.025)
-    'guidance 0.81 at lambda 0.95 (the share of a bonus that its step is credited with), debt up to 0.87 in 640 steps'
+    >>> announce_guidance(pbim.GRM(gamma=0.995, delay=32), 0.95, max_steps=640)
+    'guidance 0.81 at lambda 0.95 (the share of a bonus its step feels), debt up to 34.8 in 640 steps for bonuses of 1'
 
     """
-    share, debt = shaping.guidance(gae_lambda), shaping.debt(bonus, max_steps)
+    share, debt = shaping.guidance(gae_lambda, rollout=rollout), shaping.debt(bonus, max_steps)
     if isinstance(shaping, NoBonus) or (isnan(share) and isnan(debt.worst)):
         return ""
     if share < WEAK:
-        warn(_weak(shaping, gae_lambda, share), GuidanceWarning)
-    if task is not None and debt.worst > float(task):
-        warn(
-            f"what is owed can exceed what the task pays: {shaping.label} owes up to {debt.worst:.3g} for bonuses of "
-            f"{float(bonus):.3g}, the task pays {float(task):.3g}; scale the bonus down, or take it back sooner",
-            GuidanceWarning,
-        )
-    felt = f"guidance {share:.2f} at lambda {float(gae_lambda):g} (the share of a bonus that its step is credited with)"
-    where = "" if max_steps is None else f" in {max_steps:,} steps"
+        warn(_weak(shaping, gae_lambda, rollout, share), GuidanceWarning)
+    if task is not None:
+        warn_of_debt(shaping, debt.worst, float(task))
+    felt = f"guidance {share:.2f} at lambda {float(gae_lambda):g} (the share of a bonus its step feels)"
+    where = f"{'' if max_steps is None else f' in {max_steps:,} steps'} for bonuses of {float(bonus):g}"
     owed = "debt without bound" if debt.worst == inf else f"debt up to {debt.worst:.3g}{where}"
     return ", ".join([felt] * (not isnan(share)) + [owed] * (not isnan(debt.worst)))
 
 
-def _weak(shaping: Shaping[Any], gae_lambda: Real | float, share: float) -> str:
-    felt = f"{share:.0%} of a bonus at lambda {float(gae_lambda):g}"
-    start = f"this conversion will hardly guide this learner: {shaping.label} passes on {felt}"
+def warn_of_debt(shaping: Shaping[Any], owed: float, task: float) -> None:
+    """Warn where the last step of an episode takes back more than the task pays: reaching the goal would be a loss.
+
+    Args:
+        shaping: The conversion.
+        owed: What the last step takes back, or can.
+        task: What the task pays in an episode.
+
+    """
+    if owed > task and shaping.guarantee.level is Level.EXACT:
+        warn(
+            f"the last step of an episode takes back more than the task pays: {shaping.label} owes {owed:.3g}, the "
+            f"task pays {task:.3g}; scale the bonus down, or take it back sooner",
+            GuidanceWarning,
+        )
+
+
+def _weak(shaping: Shaping[Any], gae_lambda: Real | float, rollout: int | None, share: float) -> str:
+    here = f"{share:.0%} of a bonus at lambda {float(gae_lambda):g}"
+    start = f"this conversion will hardly guide this learner: {shaping.label} passes on {here}"
     if gae_lambda == 1:
         return f"{start}; {MONTE_CARLO}: train with {LAMBDA} or less"
     better = recommended(shaping.gamma or 1, gae_lambda, "grm")
-    if better.guidance(gae_lambda) <= share:
+    felt = better.guidance(gae_lambda, rollout=rollout)
+    if felt <= share:
         return f"{start}; a smaller lambda would pass on more"
     known = f"gamma={short(shaping.gamma or 1)}, gae_lambda={float(gae_lambda):g}"
-    return f"{start}; pbim.shaping.recommended({known}, kind='grm') passes on {better.guidance(gae_lambda):.0%}"
+    return f"{start}; pbim.shaping.recommended({known}, kind='grm') passes on {felt:.0%}"

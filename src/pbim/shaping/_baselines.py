@@ -55,8 +55,8 @@ class Raw(Shaping[Stateless]):
         if not is_number(self.scale) or not isfinite(self.scale):
             raise InputError(f"scale must be a finite number, received {short(self.scale)}: 1 adds the bonus as it is")
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
-        del gae_lambda, steps
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
         return 1.0
 
     def _owed(self, bonus: float, entries: float) -> Debt:
@@ -82,8 +82,8 @@ class NoBonus(Shaping[Stateless]):
         level=Level.EXACT, assumption="nothing is added", reference="by definition"
     )
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
-        del gae_lambda, steps
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
         return 0.0
 
     def _owed(self, bonus: float, entries: float) -> Debt:
@@ -159,8 +159,8 @@ class PIES(Shaping[FadingState]):
         coefficient: ArrayT = xp.where(left > 0, left, xp.zeros_like(left))
         return coefficient
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
-        del gae_lambda, steps
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
         return 1.0  # of what is paid
 
     def _owed(self, bonus: float, entries: float) -> Debt:

@@ -81,8 +81,8 @@ class Bounded(Ledger):
         """When a bonus is taken back within the limit."""
         return (Schedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
-        return 1.0 if gae_lambda == 0 else super()._guidance(gae_lambda, steps)  # nothing comes back at once
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        return 1.0 if gae_lambda == 0 else super()._guidance(gae_lambda, steps, rollout)  # nothing comes back at once
 
     def _owed(self, bonus: float, entries: float) -> Debt:
         if self._schedules() or bonus == 0 or entries == 0:

@@ -160,9 +160,9 @@ class Ledger(Shaping[LedgerState]):
         """Return when a bonus is taken back, in shares; () where that is not a matter of its age alone."""
         return ()
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
         schedules = self._schedules()
-        return guidance(schedules, gae_lambda, steps) if schedules else nan
+        return guidance(schedules, gae_lambda, steps, rollout) if schedules else nan
 
     def _owed(self, bonus: float, entries: float) -> Debt:
         schedules = self._schedules()

@@ -118,9 +118,9 @@ class Mixture(Shaping[MixtureState]):
         for each in self.members:
             each.check_horizon(max_steps)
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
         shares = zip(self.weights, self.members, strict=True)
-        return sum(float(share) * each._guidance(gae_lambda, steps) for share, each in shares)
+        return sum(float(share) * each._guidance(gae_lambda, steps, rollout) for share, each in shares)
 
     def _owed(self, bonus: float, entries: float) -> Debt:
         shares = list(zip(self.weights, self.members, strict=True))

@@ -155,8 +155,8 @@ class LookBack(Shaping[LedgerState]):
         super().__post_init__()
         check_gamma(self.gamma)
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
-        return self._ledger()._guidance(gae_lambda, steps)
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        return self._ledger()._guidance(gae_lambda, steps, rollout)
 
     def _owed(self, bonus: float, entries: float) -> Debt:
         return self._ledger()._owed(bonus, entries)

@@ -13,6 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import expm1, inf, log, sqrt
 
+import numpy as np
+
+_LONG = 10**5
+"""Delays beyond this are nobody's."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
@@ -49,11 +54,24 @@ class Debt:
 NOTHING = Debt(worst=0.0, expected=0.0)
 
 
-def guidance(schedules: Sequence[Schedule], gae_lambda: float, steps: float) -> float:
-    """Return 1 - E[lambda^delay] for a lambda below 1, with all taken back after ``steps`` steps at the latest."""
-    return (1 - gae_lambda) * sum(
-        each.weight * geometric_sum(gae_lambda * each.kept, min(each.length, steps)) for each in schedules
-    )
+def guidance(schedules: Sequence[Schedule], gae_lambda: float, steps: float, rollout: float) -> float:
+    """Return 1 - E[lambda^delay], with all taken back after ``steps`` steps at the latest.
+
+    In a finite rollout only the delays within it count: 1 - sum_{d < rollout} (1 - d / rollout) lambda^d P(delay = d),
+    the mean over the places in the rollout.
+    """
+    if rollout == inf:
+        return (1 - gae_lambda) * sum(
+            each.weight * geometric_sum(gae_lambda * each.kept, min(each.length, steps)) for each in schedules
+        )
+    seen = 0.0
+    for each in schedules:
+        last = min(each.length, steps)
+        delays = np.arange(1, int(min(rollout - 1, last, _LONG)) + 1)
+        owed = each.kept ** (delays - 1.0)  # P(delay >= d)
+        repaid = np.where(delays == last, owed, owed * (1 - each.kept))
+        seen += each.weight * float(np.sum((1 - delays / float(rollout)) * gae_lambda**delays * repaid))
+    return 1 - seen
 
 
 def debt(schedules: Sequence[Schedule], bonus: float, entries: float) -> Debt:

@@ -237,7 +237,7 @@ class Shaping(Component, ABC, Generic[StateT]):
         del mean
         return self
 
-    def guidance(self, gae_lambda: Real | float, steps: int | None = None) -> float:
+    def guidance(self, gae_lambda: Real | float, steps: int | None = None, rollout: int | None = None) -> float:
         """Return the share of a bonus that GAE(lambda) credits to the step that earned it: 1 - E[lambda^delay].
 
         ``delay`` is how many steps later the bonus is taken back. The share holds for a critic that does not see the
@@ -246,6 +246,8 @@ class Shaping(Component, ABC, Generic[StateT]):
         Args:
             gae_lambda: The learner's lambda, in [0, 1]: 0 is one-step TD, as in Q-learning, 1 are Monte-Carlo returns.
             steps: How many steps after the bonus the last step of the episode is; None for an end far away.
+            rollout: After how many steps the learner bootstraps, as A2C does after 5: what is taken back later is not
+                seen at all, so short rollouts feel more. The mean over the places in a rollout; None for no such cut.
 
         Returns:
             The guidance in [0, 1]; NaN where it is not one number that the settings say, as for potentials, ``Bounded``
@@ -260,10 +262,10 @@ class Shaping(Component, ABC, Generic[StateT]):
 
         """
         lam = check_lambda(gae_lambda)
-        end = _check_steps(steps)
-        if lam == 1 and self.guarantee.level is Level.EXACT:
+        end, cut = _check_steps("steps", steps), _check_steps("rollout", rollout)
+        if lam == 1 and cut == inf and self.guarantee.level is Level.EXACT:
             return 0.0  # what comes back in full is a baseline of the Monte-Carlo return
-        return self._guidance(lam, end)
+        return self._guidance(lam, end, cut)
 
     def debt(self, bonus: Real | float = 1.0, steps: int | None = None) -> Debt:
         """Return how much is owed for bonuses of a given size, and so how much the last step may have to settle.
@@ -286,15 +288,15 @@ class Shaping(Component, ABC, Generic[StateT]):
         """
         if not is_number(bonus) or not isfinite(bonus) or bonus < 0:
             raise InputError(f"bonus must be a number of at least 0, received {short(bonus)}: pass its largest size")
-        return self._owed(float(bonus), _check_steps(steps) - 1)  # the last step settles, and pays no bonus
+        return self._owed(float(bonus), _check_steps("steps", steps) - 1)  # the last step settles, and pays no bonus
 
     def check_horizon(self, max_steps: int) -> None:
         """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
         del max_steps
 
-    def _guidance(self, gae_lambda: float, steps: float) -> float:
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
         """Return the guidance below lambda = 1 for a conversion that promises to cancel, else for every lambda."""
-        del gae_lambda, steps
+        del gae_lambda, steps, rollout
         return nan
 
     def _owed(self, bonus: float, entries: float) -> Debt:
@@ -363,9 +365,9 @@ class Shaping(Component, ABC, Generic[StateT]):
         return cast(StateT, type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
 
 
-def _check_steps(steps: int | None) -> float:
+def _check_steps(name: str, steps: int | None) -> float:
     if steps is not None and not is_count(steps):
-        raise InputError(f"steps must be a whole number of at least 1, received {short(steps)}: None for no end")
+        raise InputError(f"{name} must be a whole number of at least 1, received {short(steps)}: None for no end")
     return inf if steps is None else steps
 
 
