@@ -14,7 +14,7 @@ from pbim.results import Claim, Group
 from pbim.shaping import GRM, Geometric, NoBonus, Shaping
 from pbim.studies.cliff import NONE as CLIFF, RETURN_MARGIN, RETURN_REASON, SCHEMES as CLIFF_SCHEMES
 from pbim.studies.cliff_long import lengthened
-from pbim.studies.doorkey import GAMMA, SETTINGS, STEP, cell
+from pbim.studies.doorkey import GAMMA, STEP, cell
 from pbim.studies.doorkey_16 import ENV as LARGE
 from pbim.studies.doorkey_conversions import MAIN
 from pbim.studies.held_out import MARGINS, TASKS
@@ -31,6 +31,8 @@ class Rule(NamedTuple):
 RULE = Rule(guidance=0.8, gae_lambda=0.9)
 OLD_LAMBDA = 0.95
 FRAMES, LARGE_FRAMES = 2_000_000, 8_000_000
+RND_SCALE = 0.1
+"""RND with its defaults pays about .2 a step at first, so that a step is worth about .02: as a first visit is."""
 _SOURCE = "pbim's own question: does the rule chosen on DoorKey-8x8 hold here?"
 
 SCHEMES: dict[str, tuple[str, Shaping[Any], float]] = {
@@ -52,8 +54,8 @@ def _cell(scheme: str, place: str) -> Cell:
     _, setting, changes = PLACES[place]
     made = cell(scheme, label, shaping, setting, gae_lambda=gae_lambda, **changes)
     learner = made.learner
-    if place == "rnd" and learner.intrinsic is not None:  # its running scale is 1, so alpha is its size again
-        learner = replace(learner, intrinsic=RND(), intrinsic_scale=SETTINGS[setting][0])
+    if place == "rnd" and learner.intrinsic is not None:
+        learner = replace(learner, intrinsic=RND(), intrinsic_scale=RND_SCALE)
     return replace(made, name=f"{scheme}-{place}", group=place, learner=learner)
 
 
