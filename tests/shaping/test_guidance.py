@@ -256,6 +256,9 @@ def test_debts_without_an_end():
     assert geometric(0.3).debt(bonus=2).worst == pytest.approx(2 / (GAMMA - 1 + 0.3))
     assert math.isnan(BOUNDED.debt().expected)
     assert math.isnan(EXACT[-1].debt().worst)
+    mixed = half_each(grm(), BOUNDED).debt(steps=9)
+    assert mixed.worst == pytest.approx((grm().debt(steps=9).worst + BOUNDED.debt(steps=9).worst) / 2)
+    assert math.isnan(mixed.expected)
     for free in (pbim.Raw(), pbim.NoBonus(), pbim.PIES(decay_steps=9)):
         assert free.debt() == sh.Debt(worst=0.0, expected=0.0)
     assert pbim.PBRS(gamma=0.5).debt(bonus=3).worst == 3, "a potential is owed as it is"
@@ -304,6 +307,9 @@ def test_a_debt_above_what_the_task_pays_is_warned_of():
     _, (warned,) = said(pbim.PBIM(gamma=0.99), 0.95, max_steps=640, bonus=0.01, task=1.0)
     assert "takes back more than the task pays: PBIM owes 614, the task pays 1;" in warned
     assert not said(pbim.PBIM(gamma=0.99), 0.95, max_steps=640, bonus=0.01, task=615)[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sh.warn_of_debt(pbim.Raw(), 5.0, 1.0)  # it pays at the last step, and takes nothing back
 
 
 # The rule

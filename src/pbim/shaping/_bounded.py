@@ -9,7 +9,7 @@ from pbim._arrays import Values
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
-from pbim.shaping._schedule import Debt, Schedule, debt, power
+from pbim.shaping._schedule import Debt, RepaymentSchedule, debt, power
 from pbim.shaping._shaping import Guarantee, Level, is_number, short
 
 
@@ -70,16 +70,16 @@ class Bounded(Ledger):
     def _largest_debt(self, steps: float) -> float:
         return self._owed(1.0, steps).worst
 
-    def _schedules(self) -> tuple[Schedule, ...]:
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
         """Return the two limits in which what else is owed does not matter."""
         if self.limit == 0:
-            return (Schedule(gamma=float(self.gamma), length=1),)
+            return (RepaymentSchedule(gamma=float(self.gamma), length=1),)
         return self._free if float(self.limit) == inf else ()
 
     @property
-    def _free(self) -> tuple[Schedule, ...]:
+    def _free(self) -> tuple[RepaymentSchedule, ...]:
         """When a bonus is taken back within the limit."""
-        return (Schedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
+        return (RepaymentSchedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
 
     def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
         return 1.0 if gae_lambda == 0 else super()._guidance(gae_lambda, steps, rollout)  # nothing comes back at once

@@ -9,7 +9,7 @@ from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Repayment
 from pbim.shaping._rule import GUIDANCE, default_rate, rate_for
-from pbim.shaping._schedule import Schedule, power
+from pbim.shaping._schedule import RepaymentSchedule, power
 from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_number, short
 
 
@@ -88,8 +88,8 @@ class Geometric(Ledger):
         """Return ((1 - rate) / gamma)^(max_steps - 1) where that grows, else 1."""
         return max(1.0, power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
 
-    def _schedules(self) -> tuple[Schedule, ...]:
-        return (Schedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        return (RepaymentSchedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
 
     def _repayment(self, arithmetic: Arithmetic) -> Repayment:
         rate = arithmetic.number(self.rate)

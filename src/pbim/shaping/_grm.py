@@ -17,7 +17,7 @@ from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
 from pbim.shaping._rule import GUIDANCE, default_delay, delay_for
-from pbim.shaping._schedule import Schedule, power
+from pbim.shaping._schedule import RepaymentSchedule, power
 from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_count, short
 
 
@@ -94,8 +94,8 @@ class GRM(Ledger):
         """Return gamma^-delay, or less in episodes too short for it."""
         return power(float(self.gamma), -min(self.delay, max_steps - 1))
 
-    def _schedules(self) -> tuple[Schedule, ...]:
-        return (Schedule(gamma=float(self.gamma), length=self.delay),)
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        return (RepaymentSchedule(gamma=float(self.gamma), length=self.delay),)
 
     def _empty_memory(self, lanes: Values) -> Memory:
         return _arrays.zeros((self.delay, *lanes.shape), lanes), lanes

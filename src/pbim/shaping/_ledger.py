@@ -29,7 +29,7 @@ from pbim.errors import InputError, RepaymentWarning, warn
 from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
 from pbim.shaping._rule import default_delay, default_rate
-from pbim.shaping._schedule import Debt, Schedule, debt, guidance, power
+from pbim.shaping._schedule import Debt, RepaymentSchedule, debt, guidance, power
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count, short
 
 Memory = tuple[Values, ...]
@@ -156,7 +156,7 @@ class Ledger(Shaping[LedgerState]):
         """
         return self._owed(1.0, steps).worst if self.repays and self._schedules() else 0.0
 
-    def _schedules(self) -> tuple[Schedule, ...]:
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
         """Return when a bonus is taken back, in shares; () where that is not a matter of its age alone."""
         return ()
 

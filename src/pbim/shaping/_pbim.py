@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger
-from pbim.shaping._schedule import Schedule
+from pbim.shaping._schedule import RepaymentSchedule
 from pbim.shaping._shaping import Guarantee, Level
 
 
@@ -39,8 +39,8 @@ class PBIM(Ledger):
         level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
     )
 
-    def _schedules(self) -> tuple[Schedule, ...]:
-        return (Schedule(gamma=float(self.gamma)),)
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        return (RepaymentSchedule(gamma=float(self.gamma)),)
 
     def _repayment(self, arithmetic: Arithmetic) -> None:
         del arithmetic

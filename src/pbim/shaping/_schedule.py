@@ -20,7 +20,7 @@ _LONG = 10**5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class RepaymentSchedule:
     """When an entry is taken back.
 
     Attributes:
@@ -54,7 +54,7 @@ class Debt:
 NOTHING = Debt(worst=0.0, expected=0.0)
 
 
-def guidance(schedules: Sequence[Schedule], gae_lambda: float, steps: float, rollout: float) -> float:
+def guidance(schedules: Sequence[RepaymentSchedule], gae_lambda: float, steps: float, rollout: float) -> float:
     """Return 1 - E[lambda^delay], with all taken back after ``steps`` steps at the latest.
 
     In a finite rollout only the delays within it count: 1 - sum_{d < rollout} (1 - d / rollout) lambda^d P(delay = d),
@@ -64,17 +64,17 @@ def guidance(schedules: Sequence[Schedule], gae_lambda: float, steps: float, rol
         return (1 - gae_lambda) * sum(
             each.weight * geometric_sum(gae_lambda * each.kept, min(each.length, steps)) for each in schedules
         )
-    seen = 0.0
+    visible = 0.0
     for each in schedules:
         last = min(each.length, steps)
         delays = np.arange(1, int(min(rollout - 1, last, _LONG)) + 1)
         owed = each.kept ** (delays - 1.0)  # P(delay >= d)
         repaid = np.where(delays == last, owed, owed * (1 - each.kept))
-        seen += each.weight * float(np.sum((1 - delays / float(rollout)) * gae_lambda**delays * repaid))
-    return 1 - seen
+        visible += each.weight * float(np.sum((1 - delays / float(rollout)) * gae_lambda**delays * repaid))
+    return 1 - visible
 
 
-def debt(schedules: Sequence[Schedule], bonus: float, entries: float) -> Debt:
+def debt(schedules: Sequence[RepaymentSchedule], bonus: float, entries: float) -> Debt:
     """Return what is owed after so many bonuses of a size."""
     if bonus == 0 or entries == 0:
         return NOTHING
