@@ -84,7 +84,7 @@ class Train:
 def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return PPO with the components that the words name and every other setting by default, and the other words."""
     from pbim.agents import PPO, Adops
-    from pbim.shaping import GRM, Geometric, NoBonus, Raw, recommended
+    from pbim.shaping import NoBonus, Raw, recommended
     from pbim.training.bonuses import bonus_for
     from pbim.training.environments import environment
 
@@ -109,9 +109,8 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     if name in ("adops", "adopes"):
         correction = Adops(rise_frames=0 if name == "adops" else 1_000_000)
         return PPO(**settings, shaping=Raw(), correction=correction, critics="separate"), rest
-    shaping: Any = NoBonus() if name == "none" else components.conversion(name, settings["gamma"])
-    if isinstance(shaping, Geometric | GRM) and 0 <= settings["gae_lambda"] < 1:  # at 1 nothing guides, which is said
-        shaping = recommended(settings["gamma"], settings["gae_lambda"], shaping.kind)  # type: ignore[arg-type]
+    known = settings["gamma"], settings["gae_lambda"]
+    shaping = NoBonus() if name == "none" else components.conversion(name, *known)
     return PPO(**settings, shaping=shaping), rest
 
 
