@@ -41,7 +41,7 @@ from pbim.results import PlannedCell, Run
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "guidance.md")
 BLOCK = re.compile(r"<!-- begin (.*?) -->\n.*?<!-- end -->", re.S)
 VALUE = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.S)
 

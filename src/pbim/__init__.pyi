@@ -15,6 +15,7 @@ from . import (
 )
 from .adapters import wrap as wrap
 from .errors import (
+    GuidanceWarning as GuidanceWarning,
     InputError as InputError,
     InputTypeError as InputTypeError,
     MissingExtraError as MissingExtraError,

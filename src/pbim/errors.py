@@ -5,7 +5,15 @@ import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "InputTypeError", "MissingExtraError", "RepaymentWarning", "choose", "warn"]
+__all__ = [
+    "GuidanceWarning",
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "RepaymentWarning",
+    "choose",
+    "warn",
+]
 
 
 class InputError(ValueError):
@@ -22,6 +30,10 @@ class MissingExtraError(ModuleNotFoundError):
 
 class RepaymentWarning(UserWarning):
     """A conversion would have to repay numbers too large for a learner."""
+
+
+class GuidanceWarning(UserWarning):
+    """A learner would hardly feel a conversion, or would fear what the last step takes back."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

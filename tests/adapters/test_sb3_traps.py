@@ -16,7 +16,7 @@ import torch
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation
 from minigrid.wrappers import ImgObsWrapper
-from stable_baselines3 import DQN, PPO, SAC, HerReplayBuffer
+from stable_baselines3 import A2C, DQN, PPO, SAC, HerReplayBuffer
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.logger import HumanOutputFormat, KVWriter, Logger
 from stable_baselines3.common.monitor import Monitor
@@ -24,6 +24,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNorm
 
 import pbim
 from pbim.adapters import sb3
+from pbim.errors import GuidanceWarning
 from pbim.intrinsic import RND, EpisodicCount, LifetimeCount, Scaled, Sum
 from pbim.testing.scripted import Episode, ScriptedEnv, codes
 
@@ -153,7 +154,7 @@ def test_both_returns_of_the_shaping_reward_are_logged_under_their_names(shaping
 
 def test_the_log_says_how_large_the_bonus_is() -> None:
     _, text = learn(sb3.wrap(scripted(Episode(4, True, False)), ones, SHAPING), 32)
-    (line,) = [line for line in text.splitlines() if line.startswith("pbim: ")]
+    (line,) = [line for line in text.splitlines() if line.startswith("pbim: in the first")]
     assert "in the first 2 episodes the bonus adds up to 4 on average and the task's rewards to " in line
     task, scale = float(line.split("rewards to ")[1].split()[0]), float(line.split("bonus, ")[1].split(")")[0])
     assert 4 * scale == pytest.approx(task or 1, rel=0.05)
@@ -349,3 +350,48 @@ def test_a_replay_buffer_that_keeps_rewards_is_no_trap() -> None:
     model = DQN("MlpPolicy", venv, gamma=GAMMA, learning_starts=8, buffer_size=100, device="cpu")
     model.learn(32, callback=sb3.PBIMCallback())
     assert venv.certificate().ok
+
+
+# how strongly the conversion guides
+
+
+def warnings_of(learner: Any, steps: int = 8) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learner.learn(steps, callback=sb3.PBIMCallback())
+    return [str(each.message) for each in caught if each.category is GuidanceWarning]
+
+
+def test_the_log_says_the_guidance_at_the_start() -> None:
+    _, text = learn(sb3.wrap(scripted(Episode(4, True, False)), ones, SHAPING), 8)
+    share = SHAPING.guidance(0.95, rollout=8)
+    assert f"pbim: guidance {share:.2f} at lambda 0.95" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "warned"),
+    [
+        (lambda venv: PPO("MlpPolicy", venv, **{**SMALL, "n_steps": 64, "batch_size": 64}), True),
+        (lambda venv: PPO("MlpPolicy", venv, gae_lambda=0.5, **{**SMALL, "n_steps": 64, "batch_size": 64}), False),
+        (lambda venv: PPO("MlpPolicy", venv, gae_lambda=1.0, **{**SMALL, "n_steps": 64, "batch_size": 64}), True),
+        (lambda venv: A2C("MlpPolicy", venv, gamma=GAMMA, n_steps=1, device="cpu"), False),  # one-step TD
+        (lambda venv: DQN("MlpPolicy", venv, gamma=GAMMA, buffer_size=9, device="cpu"), False),
+    ],
+    ids=["PPO", "PPO, lambda .5", "PPO, lambda 1", "A2C of one step", "DQN"],
+)
+def test_a_conversion_that_hardly_guides_this_learner_is_warned_of(make: Any, warned: bool) -> None:
+    found = warnings_of(make(sb3.wrap(scripted(), lambda _: np.zeros(1), pbim.GRM(gamma=GAMMA, delay=1), "settle")))
+    assert bool(found) == warned
+    assert all("hardly guide this learner" in each for each in found)
+
+
+@pytest.mark.parametrize(("alpha", "warned"), [(0.01, False), (3.0, True)])
+def test_last_steps_that_take_back_more_than_the_task_pays_are_warned_of(alpha: float, warned: bool) -> None:
+    """Twenty steps at gamma .9 owe 64 alpha; the script pays less than 64."""
+    bonus = lambda step: alpha * ones(step)  # noqa: E731
+    for shaping in (pbim.PBIM(gamma=GAMMA, normalize=False), pbim.Raw()):
+        venv = sb3.wrap(scripted(Episode(20, True, False)), bonus, shaping)
+        found = warnings_of(PPO("MlpPolicy", venv, **SMALL), 32)
+        assert any("takes back more than the task pays: PBIM" in each for each in found) == (
+            warned and shaping.kind == "pbim"
+        )

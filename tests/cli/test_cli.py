@@ -30,6 +30,7 @@ def test_python_dash_m_is_the_same_command():
         ["list", "--help"],
         ["verify", "--help"],
         ["procrastination", "--help"],
+        ["recommend", "--help"],
         ["train", "--help"],
         ["watch", "--help"],
         ["results", "--help"],

@@ -7,7 +7,7 @@ import pytest
 from pbim.cli import main
 from pbim.cli.compare import Compare
 from pbim.results import Store
-from pbim.shaping import GRM, Geometric, NoBonus, Raw
+from pbim.shaping import GRM, Geometric, NoBonus, Raw, recommended
 
 SMALL = ["--frames", "512", "--num-steps", "16", "--num-envs", "16", "--seeds", "1", "--jobs", "2"]
 
@@ -122,3 +122,8 @@ def test_a_run_of_train_is_shown_and_written_for_tensorboard(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["state"] == "done"
     assert main(["report", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "report" / "index.html").exists()
+
+
+def test_a_conversion_without_settings_is_made_for_the_learners_lambda():
+    made = Compare.parse(["CliffWalk", "--intrinsic", "count", "--shaping", "geometric", "grm", "--gae-lambda", "0.8"])
+    assert dict(made.conversions) == {kind: {"shaping": recommended(0.99, 0.8, kind)} for kind in ("geometric", "grm")}

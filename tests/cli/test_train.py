@@ -259,3 +259,28 @@ def test_figures_of_a_run_without_a_checkpoint_are_kept(tmp_path, capsys):
     assert quick(out=tmp_path, frames=16).run() == 0
     assert (tmp_path / "metrics-1.jsonl").read_text() == "mine"
     assert "is now metrics-1.jsonl" in capsys.readouterr().err
+
+
+def test_the_conversion_by_default_is_made_for_the_learners_lambda():
+    for kind in ("geometric", "grm"):
+        made = quick(shaping=kind, gamma=0.995, gae_lambda=0.8).learner
+        assert (made.shaping, made.gae_lambda) == (recommended(0.995, 0.8, kind), 0.8)
+    assert quick(gamma=0.995, gae_lambda=0.8, rate=0.3).learner.shaping.rate == 0.3
+
+
+def test_the_first_lines_say_how_strongly_the_conversion_guides(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pbim.cli.train._run", lambda *_: 0)  # the first lines come before anything is compiled
+    assert main([*WORDS, "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().err
+    share = recommended(0.99).guidance(0.95, rollout=QUICK["--num-steps"])
+    assert f"guidance {share:.2f} at lambda 0.95" in said
+    assert "debt up to" in said
+    assert "hardly guide" not in said
+    words = ["--shaping", "grm", "--delay", "1", "--gae-lambda", "0.99", "--out", str(tmp_path / "weak")]
+    assert main([*WORDS, *words]) == 0
+    assert "hardly guide this learner: GRM, delay 1 passes on 13% of a bonus" in capsys.readouterr().err
+    assert main([*WORDS, "--intrinsic", "none", "--out", str(tmp_path / "none")]) == 0
+    assert "guidance" not in capsys.readouterr().err
+
+
+WORDS = ["train", "CliffWalk", *(str(word) for pair in QUICK.items() if pair[0] != "--shaping" for word in pair)]

@@ -68,6 +68,17 @@ def test_equal_needs_the_whole_interval_within_the_margin(other, expected):
 
 
 @pytest.mark.parametrize(
+    ("other", "expected"),
+    [(0.0, REPRODUCED), (-9.0, REPRODUCED), (9.0, NOT_REPRODUCED), (2.1, UNDECIDED)],
+    ids=["same", "far above", "far below", "edge"],
+)
+def test_no_less_needs_the_whole_interval_above_a_reduction_by_the_margin(other, expected):
+    found = verdict(claim("no-less", margin=2.0), normal(0.0), normal(other, seed=1))
+    assert found.verdict == expected
+    assert (found.seeds is not None) == (expected == UNDECIDED)
+
+
+@pytest.mark.parametrize(
     ("value", "margin", "expected"),
     [(0.1, 0.0, REPRODUCED), (1.5, 2.0, REPRODUCED), (5.0, 1.0, NOT_REPRODUCED), (1.5, 1.0, UNDECIDED)],
     ids=["in the interval", "within the margin", "far", "edge"],
@@ -104,7 +115,7 @@ def test_an_even_share_would_never_be_decided():
     assert verdict(claim("never", other=None), [1.0] * 5 + [math.nan] * 5).seeds is None
 
 
-@pytest.mark.parametrize("kind", ["less", "greater", "equal", "estimate", "reaches", "never", "share"])
+@pytest.mark.parametrize("kind", ["less", "greater", "equal", "no-less", "estimate", "reaches", "never", "share"])
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_fewer_than_three_seeds_decide_nothing(kind, count):
     found = verdict(claim(kind, value=1), [1.0] * count, [2.0] * count)
@@ -202,7 +213,7 @@ def test_every_further_test_raises_the_bar():
 
 @given(st.lists(st.one_of(st.floats(-1e6, 1e6), st.just(math.nan)), max_size=8), st.lists(st.floats(-5, 5), max_size=8))
 def test_no_data_breaks_a_rule(first, second):
-    kinds = ("less", "greater", "equal", "estimate", "reaches", "never", "share")
+    kinds = ("less", "greater", "equal", "no-less", "estimate", "reaches", "never", "share")
     cells = {"rnd": {"final_return": figures(first)}, "none": {"final_return": figures(second)}}
     for found in decide([claim(kind, id=kind, value=1.0) for kind in kinds], cells, seed=0, smoke=True):
         assert found.verdict in (REPRODUCED, NOT_REPRODUCED, UNDECIDED)
@@ -216,6 +227,7 @@ def test_no_data_breaks_a_rule(first, second):
         (claim("les"), "kind must be one of .* received 'les': did you mean 'less'"),
         (claim("less", statistic="final_retrn"), "statistic must be one of .* did you mean 'final_return'"),
         (claim("equal", margin=None), "of kind equal must have a margin"),
+        (claim("no-less", margin=None), "of kind no-less must have a margin"),
         (claim("share", value=None), "of kind share must have a value"),
     ],
 )

@@ -31,7 +31,7 @@ def test_a_plan_names_its_runs_and_survives_the_store(study, tmp_path):
         assert {claim.cell, claim.other or claim.cell} <= names
         assert claim.rule.startswith("Reproduced if" if claim.paper else "Supported if")
         assert "{" not in claim.rule
-        assert (claim.margin is not None) == (claim.kind in ("less", "greater", "equal", "estimate"))
+        assert (claim.margin is not None) == (claim.kind in ("less", "greater", "equal", "no-less", "estimate"))
         assert bool(claim.reason) == (claim.margin is not None)
     for heat in plan.heat:
         params = [plan.cell(name).params for name in heat.cells]

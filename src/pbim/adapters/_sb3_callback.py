@@ -21,7 +21,7 @@ from pbim.adapters._engine import REWARDS, RewardPath
 from pbim.adapters._returns import EpisodeReturns, scalars
 from pbim.adapters._sb3_vec_env import ShapedVecEnv, layers
 from pbim.errors import InputError
-from pbim.shaping import NoBonus
+from pbim.shaping import NoBonus, announce_guidance, warn_of_debt
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 _STATE, _TIMESTEPS = "pbim.npz", "model.num_timesteps"
@@ -33,11 +33,13 @@ class PBIMCallback(BaseCallback):
     """Check the learner against the conversion, log to SB3's logger, and save with the model.
 
     Refuses a learner whose gamma differs from the conversion's, ``VecNormalize`` that scales rewards outside the
-    wrapper, and replay buffers that would lose the shaping reward. Logs under ``pbim/``: the mean returns of the last
+    wrapper, and replay buffers that would lose the shaping reward. Says at the start how strongly the conversion guides
+    a learner with this lambda, and warns where it hardly does. Logs under ``pbim/``: the mean returns of the last
     ``window`` episodes (``extrinsic_return``, ``intrinsic_return`` and ``shaping_return_undiscounted`` are sums;
     ``shaping_return_discounted`` is what an exact conversion makes zero), and the certificate, once an episode has been
     certified. When the first episodes have ended it says what the bonus and the task add up to, and how to scale the
-    bonus: in SB3's log, or as a warning if the bonus is more than ten times the task (than 1, if there was nothing).
+    bonus: in SB3's log, or as a warning if the bonus is more than ten times the task (than 1, if there was nothing); it
+    warns, too, if the last steps of these episodes took back more than the task paid.
     With ``save_path`` the model and the wrapper's state are saved together (see :func:`save`) every ``save_every``
     steps of the VecEnv and at the end.
 
@@ -70,6 +72,7 @@ class PBIMCallback(BaseCallback):
             )
         self.save_path, self.save_every = save_path, save_every
         self._window, self._says_scale = window, True
+        self._settled: list[float] = []
 
     def _init_callback(self) -> None:
         self._wrapper, outside, inside = _find_wrapper(self.training_env)
@@ -78,10 +81,14 @@ class PBIMCallback(BaseCallback):
         self._check_buffer(self._wrapper.rewards)
         gamma = float(getattr(self.model, "gamma", None) or self._wrapper.rewards.gamma or 1.0)
         self._returns = EpisodeReturns(self.training_env.num_envs, gamma, self._window)
+        self._say_guidance()
 
     def _on_step(self) -> bool:
         infos, dones = self.locals["infos"], self.locals["dones"]
-        self._returns.add(np.array([[info[name] for info in infos] for name in REWARDS]), dones)
+        rewards = np.array([[info[name] for info in infos] for name in REWARDS])
+        self._returns.add(rewards, dones)
+        if self._says_scale:
+            self._settled += np.abs(rewards[-1, dones]).tolist()
         if self.save_every is not None and self.n_calls % self.save_every == 0:
             self._save()
         return True
@@ -97,6 +104,17 @@ class PBIMCallback(BaseCallback):
             self._save()
         if self.verbose:
             print(self._wrapper.certificate())
+
+    def _say_guidance(self) -> None:
+        """Say how strongly the conversion guides this learner; warns where it hardly does."""
+        if isinstance(self.model, OffPolicyAlgorithm):  # one-step TD; of n-step returns we know no guidance
+            gae_lambda, rollout = (0.0 if getattr(self.model, "n_steps", 1) == 1 else None), None
+        else:
+            gae_lambda, rollout = getattr(self.model, "gae_lambda", None), getattr(self.model, "n_steps", None)
+        if gae_lambda is not None:
+            line = announce_guidance(self._wrapper.rewards.shaping, gae_lambda, rollout=rollout)
+            if line:
+                self.logger.info(f"pbim: {line}")
 
     def _say_scale(self) -> None:
         """Say once what the bonus and the task add up to in an episode; louder if the bonus drowns the task."""
@@ -114,6 +132,8 @@ class PBIMCallback(BaseCallback):
         self.logger.info(f"pbim: {line}")
         if bonus > _LARGE * size:
             warnings.warn(line, stacklevel=2)
+        if task:
+            warn_of_debt(self._wrapper.rewards.shaping, float(np.mean(self._settled)), task)
 
     def _save(self) -> None:
         assert self.save_path is not None

@@ -14,13 +14,14 @@ from pbim.cli import components
 from pbim.cli.catalogue import List
 from pbim.cli.compare import Compare
 from pbim.cli.procrastination import Procrastination
+from pbim.cli.recommend import Recommend
 from pbim.cli.report import WriteReport
 from pbim.cli.reproduce import Reproduce
 from pbim.cli.results import Results
 from pbim.cli.train import Train
 from pbim.cli.verify import Verify
 from pbim.cli.watch import Watch
-from pbim.errors import InputError, MissingExtraError, RepaymentWarning
+from pbim.errors import GuidanceWarning, InputError, MissingExtraError, RepaymentWarning
 
 _DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
 
@@ -36,6 +37,7 @@ _Command = (
     | Annotated[Results, tyro.conf.subcommand("results")]
     | Annotated[WriteReport, tyro.conf.subcommand("report")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
+    | Annotated[Recommend, tyro.conf.subcommand("recommend")]
     | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
     | Annotated[List, tyro.conf.subcommand("list")]
 )
@@ -67,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("default", category=RepaymentWarning)
+            for category in (RepaymentWarning, GuidanceWarning):
+                warnings.filterwarnings("default", category=category)
             warnings.showwarning = _advice(set())
             return _parsed(arguments or ["--help"]).run()
     except (InputError, MissingExtraError) as error:

@@ -191,7 +191,7 @@ def _changes(text: str, learner: Any) -> dict[str, Any]:
     if name in ("adops", "adopes"):
         correction = Adops(rise_frames=0 if name == "adops" else 1_000_000, **given)
         return {"shaping": Raw(), "correction": correction, "critics": "separate"}
-    made: Any = components.conversion(name, learner.gamma)
+    made: Any = components.conversion(name, learner.gamma, learner.gae_lambda)
     unknown = sorted(set(given) - set(vars(made)))
     if unknown:
         raise InputError(

@@ -17,7 +17,7 @@ import tyro
 
 from pbim.config import Family, components as known, decode, find
 from pbim.errors import InputError
-from pbim.shaping import Centring, Shaping
+from pbim.shaping import Centring, Shaping, recommended
 from pbim.verification.numbers import parse
 
 STYLE = (tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
@@ -72,11 +72,14 @@ def make(family: Family, name: str, **offered: Any) -> Any:
     return cls(**given)
 
 
-def conversion(name: str, gamma: Any, **offered: Any) -> Shaping[Any]:
-    """Return the conversion that a name means, for a discount, with what is offered for its other fields."""
-    halves = tuple(make("shaping", half, gamma=gamma, **offered) for half in ("geometric", "grm"))
-    needed = {"gamma": gamma, "decay_steps": 1_000_000, "members": halves, "discount": "start"}
-    made: Shaping[Any] = make("shaping", name, **needed, **offered)
+def conversion(name: str, gamma: Any, gae_lambda: float = 0.95) -> Shaping[Any]:
+    """Return the conversion that a name means, with the rate or the delay that is recommended for gamma and lambda."""
+    known = gae_lambda if 0 <= gae_lambda < 1 else 0.95  # at 1 none guides, which is said when training starts
+    halves = {"geometric": recommended(gamma, known), "grm": recommended(gamma, known, "grm")}
+    if name in halves:
+        return halves[name]
+    members = tuple(halves.values())
+    made: Shaping[Any] = make("shaping", name, gamma=gamma, decay_steps=1_000_000, members=members, discount="start")
     return made
 
 

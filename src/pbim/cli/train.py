@@ -34,7 +34,8 @@ class Train:
     adopes (two critics). Both may be your own package.module:Class. Their fields are the options below; --rate is
     short for --shaping.rate, --alpha for --intrinsic-scale, the coefficient that every bonus is multiplied by (0.025
     where a bonus is named), --frames for --total-frames. Without ENV it is DoorKey-8x8; a bonus without a named
-    conversion is converted by geometric, and --shaping raw adds it as it is.
+    conversion is converted by geometric, with the rate that pbim recommend names for --gamma and --gae-lambda, and
+    --shaping raw adds it as it is.
 
     Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
     """
@@ -90,6 +91,7 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     bonus_name, rest = components.take(arguments, "--intrinsic", "none")
     name, rest = components.take(rest, "--shaping", "none" if bonus_name == "none" else recommended(1).kind)
     gamma, rest = components.take(rest, "--gamma", "0.99")
+    gae_lambda, rest = components.take(rest, "--gae-lambda", "0.95")
     env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else (ENV, rest)
     if ":" in env_name:
         components.import_from_here()
@@ -101,12 +103,14 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
         "env": env,
         "intrinsic": bonus,
         "gamma": _number("gamma", gamma),
+        "gae_lambda": _number("gae-lambda", gae_lambda),
         "intrinsic_scale": 1.0 if bonus is None else ALPHA,
     }
     if name in ("adops", "adopes"):
         correction = Adops(rise_frames=0 if name == "adops" else 1_000_000)
         return PPO(**settings, shaping=Raw(), correction=correction, critics="separate"), rest
-    shaping = NoBonus() if name == "none" else components.conversion(name, settings["gamma"])
+    known = settings["gamma"], settings["gae_lambda"]
+    shaping = NoBonus() if name == "none" else components.conversion(name, *known)
     return PPO(**settings, shaping=shaping), rest
 
 
@@ -114,7 +118,7 @@ def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--{option} must be a number, received {text!r}: 0.99 is usual") from None
+        raise InputError(f"--{option} must be a number, received {text!r}: leave it out for the usual one") from None
 
 
 def write_out(arguments: Sequence[str]) -> list[str]:
@@ -138,7 +142,8 @@ def _train(arguments: Train) -> int:
     _check_folder(arguments)  # before anything is written, and again when nobody else can
     with alone(arguments.out):
         _check_folder(arguments)
-        console.print(_plan(arguments.learner), soft_wrap=True)
+        for line in filter(None, (_plan(arguments.learner), _felt(arguments.learner))):
+            console.print(line, soft_wrap=True)
         return _run(arguments, console)
 
 
@@ -214,6 +219,22 @@ def _plan(learner: Any) -> str:
     if learner.correction is not None:
         return f"{bonus}, corrected by {kind_of(learner.correction)}"
     return f"{bonus}, converted by {learner.shaping.label}: {learner.shaping.guarantee.level.value}"
+
+
+def _felt(learner: Any) -> str:
+    """Return how strongly the learner will feel the bonus, and what is owed; warns where that is little or much."""
+    from pbim.shaping import announce_guidance
+
+    if learner.intrinsic is None or learner.correction is not None:
+        return ""
+    endless = learner.truncation == "continue"
+    return announce_guidance(
+        learner.shaping,
+        learner.gae_lambda,
+        rollout=learner.num_steps,
+        max_steps=None if endless else learner.env.max_steps or None,
+        bonus=learner.intrinsic_scale,
+    )
 
 
 def describe(env: Any) -> str:

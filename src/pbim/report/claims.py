@@ -5,6 +5,7 @@ A claim is data (``pbim.results.Claim``); its seeds' figures come in, a verdict 
 less, greater  Welch's p, Holm-corrected over the study, below .05 and the sign as claimed: reproduced. Below .05 with
                the other sign, or no effect of size ``margin`` left in the interval: not reproduced.
 equal          interval of the difference inside +-margin: reproduced; wholly outside: not reproduced.
+no-less        interval of the difference above -margin: reproduced; wholly below: not reproduced.
 estimate       mean within ``margin`` of the paper's value, or the value in the interval: reproduced; interval wholly
                outside value +- margin: not reproduced.
 reaches, never, share   Wilson interval of the share of seeds above one half (never: below): reproduced; on the other
@@ -31,7 +32,7 @@ from pbim.results import Claim
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "undecided"
 OUR_WORDS = {REPRODUCED: "supported", NOT_REPRODUCED: "not supported", UNDECIDED: UNDECIDED}
 """The verdicts on claims that the paper does not make: there is nothing to reproduce."""
-COMPARED = ("less", "greater", "equal")
+COMPARED = ("less", "greater", "equal", "no-less")
 TESTED = ("less", "greater")
 SHARES = ("reaches", "never", "share")
 LEAST = 3
@@ -128,8 +129,8 @@ def _samples(claim: Claim, cells: Mapping[str, Mapping[str, Figures]]) -> list[F
     """Return the figures of the claim's cell, and of the other for a comparison; cells that were not run have none."""
     choose(f"claim {claim.id}: kind", claim.kind, (*COMPARED, "estimate", *SHARES))
     names = [claim.cell, claim.other or ""] if claim.kind in COMPARED else [claim.cell]
-    needs = {"equal": ("margin",), "estimate": ("value", "margin"), "share": ("value",)}.get(claim.kind, ())
-    for name in needs:
+    needs = {"equal": ("margin",), "no-less": ("margin",), "estimate": ("value", "margin"), "share": ("value",)}
+    for name in needs.get(claim.kind, ()):
         if getattr(claim, name) is None:
             raise InputError(f"claim {claim.id} of kind {claim.kind} must have a {name}, received none: add it")
     samples = []
@@ -170,7 +171,7 @@ def _decided(claim: Claim, samples: list[Figures], *, corrected: float, tests: i
         return base
     if kind in TESTED:
         return _tested(base, samples, corrected=corrected, tests=tests, seed=seed)
-    if kind == "equal":
+    if kind in ("equal", "no-less"):
         return _equal(base, samples, seed=seed)
     return _estimated(base, samples[0], seed=seed)
 
@@ -235,12 +236,14 @@ def _tested(base: Verdict, samples: list[Figures], *, corrected: float, tests: i
 
 def _equal(base: Verdict, samples: list[Figures], *, seed: int) -> Verdict:
     found, margin = _compared(base, samples, seed), float(base.claim.margin or 0)
-    if found.interval.inside(-margin, margin):
+    most = margin if base.claim.kind == "equal" else math.inf
+    if found.interval.inside(-margin, most):
         return replace(found, verdict=REPRODUCED)
-    if found.interval.low > margin or found.interval.high < -margin:
+    if found.interval.low > most or found.interval.high < -margin:
         return replace(found, verdict=NOT_REPRODUCED)
     spread = sum(statistics.variance(figures.finite) for figures in samples)
-    return replace(found, seeds=_fewest([statistics.seeds_to_tell(spread, margin - abs(found.figure))], found.n))
+    room = min(margin + found.figure, most - found.figure)
+    return replace(found, seeds=_fewest([statistics.seeds_to_tell(spread, room)], found.n))
 
 
 def _estimated(base: Verdict, figures: Figures, *, seed: int) -> Verdict:

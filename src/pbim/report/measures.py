@@ -201,6 +201,10 @@ def _frames_to_solve(data: Data) -> float:
     return _first_frames(data, moving_mean(data.metrics["length"]) < 100)
 
 
+def _frames_to_learn(data: Data) -> float:
+    return _first_frames(data, moving_mean(data.metrics["length"], 20) < 100)
+
+
 def _final_gap(data: Data) -> float:
     arrays = data.arrays
     return _mean(arrays["evaluation_lengths"].astype(np.float64) - arrays["optimal_lengths"])
@@ -247,6 +251,14 @@ MEASURES: dict[str, dict[str, Measure]] = {
         ),
         "frames_to_solve": _measure(
             "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower", never=True
+        ),
+        "frames_to_learn": _measure(
+            "Frames to learn",
+            "until 20 updates average below 100 steps: it tells fast learners apart, who all solve at update 100",
+            _frames_to_learn,
+            "lower",
+            never=True,
+            optional=True,
         ),
         "final_residual": _measure(
             "Residual", "mean discounted return of F' over the last 10% of frames", _final_residual, optional=True

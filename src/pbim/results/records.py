@@ -21,7 +21,7 @@ SCHEMA = 2
 
 RecordT = TypeVar("RecordT")
 State = Literal["waiting", "running", "failed", "corrupt", "done"]
-ClaimKind = Literal["less", "greater", "equal", "estimate", "reaches", "never", "share"]
+ClaimKind = Literal["less", "greater", "equal", "no-less", "estimate", "reaches", "never", "share"]
 
 
 class Corrupt(InputError):  # noqa: N818 - what a file is
@@ -44,6 +44,8 @@ RULES: dict[ClaimKind, str] = {
     "excludes an increase of {margin}; else undecided",
     "equal": "Reproduced if the 95% interval of the difference of means lies within {margin}; not reproduced if it "
     "lies wholly outside; else undecided",
+    "no-less": "Reproduced if the 95% interval of the difference of means excludes a reduction of {margin}; not "
+    "reproduced if it lies wholly below; else undecided",
     "estimate": "Reproduced if our mean over seeds is within {margin} of the paper's {value} or our 95% interval "
     "contains it; not reproduced if the interval lies wholly outside; else undecided",
     "reaches": f"{_SHARE} that reach it lies above one half; not reproduced if below; else undecided",
@@ -64,8 +66,8 @@ class Claim:
         statement: What is claimed, in words.
         source: Where the paper says it, or whose question it is.
         paper: What the paper says; None for a claim of our own.
-        kind: The decision rule: less, greater and equal compare ``cell`` with ``other``, estimate compares with the
-            paper's ``value``, and reaches, never and share count seeds.
+        kind: The decision rule: less, greater, equal and no-less compare ``cell`` with ``other``, estimate compares
+            with the paper's ``value``, and reaches, never and share count seeds.
         cell: The cell it is about.
         statistic: The figure of each run that is compared.
         other: The cell it is compared with.

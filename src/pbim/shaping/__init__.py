@@ -1,6 +1,11 @@
 """F -> F': conversions of a bonus, pure functions of arrays with explicit state."""
 
 from pbim.shaping._adops import ADOPS_GUARANTEE as ADOPS_GUARANTEE, adopes as adopes, adops as adops
+from pbim.shaping._advice import (
+    announce_guidance as announce_guidance,
+    recommended as recommended,
+    warn_of_debt as warn_of_debt,
+)
 from pbim.shaping._baselines import PIES as PIES, NoBonus as NoBonus, Raw as Raw
 from pbim.shaping._bounded import Bounded as Bounded
 from pbim.shaping._centring import (
@@ -14,7 +19,7 @@ from pbim.shaping._centring import (
     merge_means as merge_means,
 )
 from pbim.shaping._custom import Custom as Custom
-from pbim.shaping._geometric import Geometric as Geometric, recommended as recommended
+from pbim.shaping._geometric import Geometric as Geometric
 from pbim.shaping._grm import GRM as GRM
 from pbim.shaping._inexact import InexactPBIM as InexactPBIM
 from pbim.shaping._ledger import Ledger as Ledger, LedgerState as LedgerState
@@ -33,6 +38,7 @@ from pbim.shaping._save import (
     save_state as save_state,
     state_arrays as state_arrays,
 )
+from pbim.shaping._schedule import Debt as Debt
 from pbim.shaping._shaping import (
     Guarantee as Guarantee,
     Level as Level,
@@ -51,6 +57,7 @@ __all__ = [
     "Bounded",
     "Centring",
     "Custom",
+    "Debt",
     "ExponentialMean",
     "ExpressedAdvice",
     "FixedMean",
@@ -73,6 +80,7 @@ __all__ = [
     "adopes",
     "adops",
     "advised_values",
+    "announce_guidance",
     "check_gamma",
     "load_arrays",
     "load_state",
@@ -80,4 +88,5 @@ __all__ = [
     "recommended",
     "save_state",
     "state_arrays",
+    "warn_of_debt",
 ]

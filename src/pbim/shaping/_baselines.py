@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Rows, Values, array_namespace
 from pbim.errors import InputError
+from pbim.shaping._schedule import NOTHING, Debt
 from pbim.shaping._shaping import COUNTABLE, Extra, Guarantee, Level, Shaping, is_count, is_number, short
 
 
@@ -54,6 +55,14 @@ class Raw(Shaping[Stateless]):
         if not is_number(self.scale) or not isfinite(self.scale):
             raise InputError(f"scale must be a finite number, received {short(self.scale)}: 1 adds the bonus as it is")
 
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
+        return 1.0
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        del bonus, entries
+        return NOTHING
+
     def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
 
@@ -72,6 +81,14 @@ class NoBonus(Shaping[Stateless]):
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption="nothing is added", reference="by definition"
     )
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
+        return 0.0
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        del bonus, entries
+        return NOTHING
 
     def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
@@ -141,6 +158,14 @@ class PIES(Shaping[FadingState]):
         left = 1 - transitions / float(self.decay_steps)
         coefficient: ArrayT = xp.where(left > 0, left, xp.zeros_like(left))
         return coefficient
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
+        return 1.0  # of what is paid
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        del bonus, entries
+        return NOTHING
 
     def _start(self, lanes: Values) -> FadingState:
         return FadingState(lanes, _arrays.counter(lanes))

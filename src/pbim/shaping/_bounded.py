@@ -1,13 +1,15 @@
 """A ledger that is kept within a limit: nothing is repaid while little is owed, and the excess at once."""
 
 from dataclasses import dataclass
+from math import inf, nan
 from numbers import Real
 from typing import ClassVar
 
 from pbim._arrays import Values
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, geometric_sum, power
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
+from pbim.shaping._schedule import Debt, RepaymentSchedule, debt, power
 from pbim.shaping._shaping import Guarantee, Level, is_number, short
 
 
@@ -66,8 +68,27 @@ class Bounded(Ledger):
         return min(free, max(1.0, float(self.limit)) / float(self.gamma))
 
     def _largest_debt(self, steps: float) -> float:
-        gamma, share = float(self.gamma), 1 - float(self.rate)
-        return min(geometric_sum(share / gamma, steps), share * float(self.limit) + 1) / gamma
+        return self._owed(1.0, steps).worst
+
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        """Return the two limits in which what else is owed does not matter."""
+        if self.limit == 0:
+            return (RepaymentSchedule(gamma=float(self.gamma), length=1),)
+        return self._free if float(self.limit) == inf else ()
+
+    @property
+    def _free(self) -> tuple[RepaymentSchedule, ...]:
+        """When a bonus is taken back within the limit."""
+        return (RepaymentSchedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        return 1.0 if gae_lambda == 0 else super()._guidance(gae_lambda, steps, rollout)  # nothing comes back at once
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        if self._schedules() or bonus == 0 or entries == 0:
+            return debt(self._schedules(), bonus, entries)
+        most = ((1 - float(self.rate)) * float(self.limit) + bonus) / float(self.gamma)
+        return Debt(worst=min(debt(self._free, bonus, entries).worst, most), expected=nan)
 
     def _repayment(self, arithmetic: Arithmetic) -> Repayment:
         xp, limit, rate = arithmetic.xp, arithmetic.number(self.limit), arithmetic.number(self.rate)

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pbim.config import OLD_DEFAULT
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Repayment, geometric_sum, power, safe_rate
+from pbim.shaping._ledger import CAUSAL, Ledger, Repayment
+from pbim.shaping._rule import GUIDANCE, default_rate, rate_for
+from pbim.shaping._schedule import RepaymentSchedule, power
 from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_number, short
 
 
@@ -17,8 +19,9 @@ class Geometric(Ledger):
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        rate: The share of the ledger that is repaid at every step, in (0, 1]; by default 0.02, or 2 (1 - gamma) where
-            gamma is below 0.99. Warns at or below 1 - gamma, where debts grow without bound.
+        rate: The share of the ledger that is repaid at every step, in (0, 1]; by default 0.01316, which has a guidance
+            of 0.8 at lambda = 0.95, or 2 (1 - gamma) if that is more. Warns at or below 1 - gamma, where debts grow
+            without bound.
         normalize: Whether to centre the bonus by its running mean, or the centring to use.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
@@ -47,7 +50,7 @@ class Geometric(Ledger):
         check_gamma(self.gamma)
         given: Any = self.rate
         if given is None:
-            object.__setattr__(self, "rate", safe_rate(self.gamma))
+            object.__setattr__(self, "rate", default_rate(self.gamma))
         if not is_number(self.rate) or not 0 < float(self.rate) <= 1:
             raise InputError(
                 f"rate must be in (0, 1], received {short(self.rate)}: "
@@ -55,34 +58,39 @@ class Geometric(Ledger):
             )
         super().__post_init__()
 
+    @classmethod
+    def for_learner(
+        cls, *, gamma: Real | float, gae_lambda: Real | float, guidance: Real | float = GUIDANCE, **settings: Any
+    ) -> Self:
+        """Return the conversion with the largest rate that reaches a guidance: a smaller one only owes more.
+
+        Warns where that rate is at or below 1 - gamma, so that debts grow without bound.
+
+        Args:
+            gamma: The learner's discount, in (0, 1].
+            gae_lambda: The learner's lambda, in [0, 1); 0 for one-step TD.
+            guidance: The share of a bonus that the learner is to feel, in (0, 1) (see ``Shaping.guidance``).
+            settings: The other settings, such as ``normalize`` and ``max_steps``.
+
+        Raises:
+            InputError: If an argument is out of range, or lambda is 1, where no rate guides.
+
+        >>> import pbim
+        >>> round(pbim.Geometric.for_learner(gamma=0.995, gae_lambda=0.95).rate, 4)
+        0.0132
+        >>> pbim.Geometric.for_learner(gamma=0.995, gae_lambda=0).rate
+        1
+
+        """
+        return cls(gamma=gamma, rate=rate_for(gae_lambda, guidance), **settings)
+
     def growth(self, max_steps: int) -> float:
         """Return ((1 - rate) / gamma)^(max_steps - 1) where that grows, else 1."""
-        return max(1.0, power(self._ratio, max_steps - 1))
+        return max(1.0, power((1 - float(self.rate)) / float(self.gamma), max_steps - 1))
 
-    @property
-    def _ratio(self) -> float:
-        """How a debt grows from one step to the next."""
-        return (1 - float(self.rate)) / float(self.gamma)
-
-    def _largest_debt(self, steps: float) -> float:
-        return geometric_sum(self._ratio, steps) / float(self.gamma)
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        return (RepaymentSchedule(gamma=float(self.gamma), kept=1 - float(self.rate)),)
 
     def _repayment(self, arithmetic: Arithmetic) -> Repayment:
         rate = arithmetic.number(self.rate)
         return lambda memory, ledger, _: (memory, rate * ledger)
-
-
-def recommended(gamma: Real | float) -> Geometric:
-    """Return the conversion to start with: what the commands use and what messages advise where nothing is said.
-
-    Args:
-        gamma: The learner's discount, in (0, 1].
-
-    Raises:
-        InputError: If ``gamma`` is out of range.
-
-    >>> recommended(0.99)
-    Geometric(gamma=0.99, normalize=True, max_steps=None, rate=0.02)
-
-    """
-    return Geometric(gamma=gamma)

@@ -5,7 +5,8 @@ import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from pbim._arrays import Values
 from pbim.config import OLD_DEFAULT
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment, geometric_sum, power, safe_delay
+from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
+from pbim.shaping._rule import GUIDANCE, default_delay, delay_for
+from pbim.shaping._schedule import RepaymentSchedule, power
 from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_count, short
 
 
@@ -26,8 +29,8 @@ class GRM(Ledger):
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        delay: After how many steps a bonus is taken back; by default 32, or 1 / (1 - gamma) if that is less. Warns
-            where gamma^-delay makes the debts too large for a learner.
+        delay: After how many steps a bonus is taken back; by default 32, which has a guidance of 0.8 at lambda = 0.95,
+            or 1 / (1 - gamma) if that is less. Warns where gamma^-delay makes the debts too large for a learner.
         normalize: Whether to centre the bonus by its running mean, or the centring to use.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
@@ -54,7 +57,7 @@ class GRM(Ledger):
         check_gamma(self.gamma)
         given: Any = self.delay
         if given is None:
-            object.__setattr__(self, "delay", safe_delay(self.gamma))
+            object.__setattr__(self, "delay", default_delay(self.gamma))
         if not is_count(self.delay):
             raise InputError(
                 f"delay must be a whole number of at least 1, received {short(self.delay)}: "
@@ -63,13 +66,36 @@ class GRM(Ledger):
         object.__setattr__(self, "delay", int(self.delay))
         super().__post_init__()
 
+    @classmethod
+    def for_learner(
+        cls, *, gamma: Real | float, gae_lambda: Real | float, guidance: Real | float = GUIDANCE, **settings: Any
+    ) -> Self:
+        """Return the conversion with the shortest delay that reaches a guidance: a longer one only owes more.
+
+        Args:
+            gamma: The learner's discount, in (0, 1].
+            gae_lambda: The learner's lambda, in [0, 1); 0 for one-step TD.
+            guidance: The share of a bonus that the learner is to feel, in (0, 1) (see ``Shaping.guidance``).
+            settings: The other settings, such as ``normalize`` and ``max_steps``.
+
+        Raises:
+            InputError: If an argument is out of range, or lambda is 1, where no delay guides.
+
+        >>> import pbim
+        >>> pbim.GRM.for_learner(gamma=0.995, gae_lambda=0.95).delay
+        32
+        >>> pbim.GRM.for_learner(gamma=0.995, gae_lambda=0).delay
+        1
+
+        """
+        return cls(gamma=gamma, delay=delay_for(gae_lambda, guidance), **settings)
+
     def growth(self, max_steps: int) -> float:
         """Return gamma^-delay, or less in episodes too short for it."""
         return power(float(self.gamma), -min(self.delay, max_steps - 1))
 
-    def _largest_debt(self, steps: float) -> float:
-        growth = 1 / float(self.gamma)
-        return growth * geometric_sum(growth, min(self.delay, steps))
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        return (RepaymentSchedule(gamma=float(self.gamma), length=self.delay),)
 
     def _empty_memory(self, lanes: Values) -> Memory:
         return _arrays.zeros((self.delay, *lanes.shape), lanes), lanes

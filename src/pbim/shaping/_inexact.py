@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pbim._arrays import Values
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import Debt, Ledger, Memory
+from pbim.shaping._ledger import Ledger, Memory, Owing
 from pbim.shaping._shaping import Guarantee, Level
 
 
@@ -66,7 +66,7 @@ class InexactPBIM(Ledger):
     def _repayment(self, arithmetic: Arithmetic) -> None:
         del arithmetic
 
-    def _debt(self, arithmetic: Arithmetic) -> Debt:
+    def _debt(self, arithmetic: Arithmetic) -> Owing:
         gamma, discount = arithmetic.gamma, self.discount
 
         def owe(memory: Memory, ledger: Values, shaped: Values) -> Values:

@@ -14,11 +14,10 @@ Members of the family differ only in pay_t.
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import repeat
-from math import inf
-from numbers import Rational, Real
+from math import inf, nan
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,13 +28,15 @@ from pbim._arrays import Array, Rows, Values, array_namespace, copied
 from pbim.errors import InputError, RepaymentWarning, warn
 from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
+from pbim.shaping._rule import default_delay, default_rate
+from pbim.shaping._schedule import Debt, RepaymentSchedule, debt, guidance, power
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count, short
 
 Memory = tuple[Values, ...]
 """Arrays whose last axis is num_envs."""
 
 Repayment = Callable[[Memory, Values, Values], tuple[Memory, Values]]
-Debt = Callable[[Memory, Values, Values], Values]
+Owing = Callable[[Memory, Values, Values], Values]
 
 LARGE_REPAYMENT = 100.0
 LARGE_DEBT = 1e4
@@ -153,8 +154,19 @@ class Ledger(Shaping[LedgerState]):
 
         0 where only the length of an episode bounds it (PBIM), or the author of the repayment.
         """
-        del steps
-        return 0.0
+        return self._owed(1.0, steps).worst if self.repays and self._schedules() else 0.0
+
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        """Return when a bonus is taken back, in shares; () where that is not a matter of its age alone."""
+        return ()
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        schedules = self._schedules()
+        return guidance(schedules, gae_lambda, steps, rollout) if schedules else nan
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        schedules = self._schedules()
+        return debt(schedules, bonus, entries) if schedules else Debt(worst=nan, expected=nan)
 
     def _start(self, lanes: Values) -> LedgerState:
         return LedgerState(lanes, self._empty_memory(lanes), centring(self.normalize).start(lanes))
@@ -200,7 +212,7 @@ class Ledger(Shaping[LedgerState]):
         """
         return partial(_paid_by, self.payment, arithmetic.xp)
 
-    def _debt(self, arithmetic: Arithmetic) -> Debt | None:
+    def _debt(self, arithmetic: Arithmetic) -> Owing | None:
         """Return the function that says L_{t+1} before the last step, or None for (L_t + F'_t) / gamma, which cancels.
 
         It takes the memory before this step, L_t and F'_t, the last two of shape (num_envs,).
@@ -321,47 +333,9 @@ def _is_hashable(conversion: Ledger) -> bool:
     return True
 
 
-def power(base: float, exponent: float) -> float:
-    """Return base**exponent, infinite where a float cannot hold it."""
-    try:
-        return float(base ** _as_float(exponent))
-    except OverflowError:
-        return inf
-
-
-def geometric_sum(ratio: float, steps: float) -> float:
-    """Return 1 + ratio + ... + ratio^(steps - 1), infinite where it has no bound or a float cannot hold it."""
-    if ratio == 1 or (ratio > 1 and steps == inf):
-        return _as_float(steps)
-    return (power(ratio, steps) - 1) / (ratio - 1)
-
-
-def _as_float(number: float) -> float:
-    """Return a number as a float, infinite where that cannot hold it."""
-    try:
-        return float(number)
-    except OverflowError:
-        return inf if number > 0 else -inf
-
-
-def safe_rate(gamma: Real | float) -> Real | float:
-    """Return the rate to start with: 0.02, the best of our studies, or 2 (1 - gamma) where debts grow faster.
-
-    A geometric ledger is bounded above 1 - gamma; twice that leaves room to spare. Exact for Fractions.
-    """
-    if isinstance(gamma, Rational):
-        return max(Fraction(1, 50), min(Fraction(1), 2 * (1 - Fraction(gamma))))
-    return max(0.02, min(1.0, round(2 * (1 - float(gamma)), 6)))
-
-
-def safe_delay(gamma: Real | float) -> int:
-    """Return the delay to start with: 32, the best of our studies, or 1 / (1 - gamma) where debts grow faster."""
-    return min(32, max(1, int(1 / (1 - float(gamma)) + 1e-6))) if gamma < 1 else 32
-
-
 def _alternatives(gamma: Real | float) -> str:
-    known, rate = short(gamma), short(safe_rate(gamma))
+    known, rate, delay = short(gamma), short(default_rate(gamma)), default_delay(gamma)
     return (
-        f"pbim.Geometric(gamma={known}, rate={rate}) or pbim.GRM(gamma={known}, delay={safe_delay(gamma)}), which are "
+        f"pbim.Geometric(gamma={known}, rate={rate}) or pbim.GRM(gamma={known}, delay={delay}), which are "
         "as exact and stay bounded"
     )

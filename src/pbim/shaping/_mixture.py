@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isclose
+from math import isclose, nan
 from numbers import Real
 from typing import ClassVar, NamedTuple
 
@@ -11,6 +11,7 @@ from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import Centring
 from pbim.shaping._ledger import CAUSAL, Ledger, LedgerState
+from pbim.shaping._schedule import Debt, debt
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_number, short
 
 
@@ -116,6 +117,17 @@ class Mixture(Shaping[MixtureState]):
         """Warn when episodes of up to ``max_steps`` steps make a member's repayment too large for a learner."""
         for each in self.members:
             each.check_horizon(max_steps)
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        shares = zip(self.weights, self.members, strict=True)
+        return sum(float(share) * each._guidance(gae_lambda, steps, rollout) for share, each in shares)
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        shares = list(zip(self.weights, self.members, strict=True))
+        worst = sum(float(share) * each._owed(bonus, entries).worst for share, each in shares)  # at the same time
+        parts = [replace(part, weight=float(share)) for share, each in shares for part in each._schedules()]
+        known = len(parts) == len(shares)
+        return Debt(worst=worst, expected=debt(parts, bonus, entries).expected if known else nan)
 
     def _start(self, lanes: Values) -> MixtureState:
         return MixtureState(lanes, tuple(each._start(lanes) for each in self.members))

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from pbim.shaping._arithmetic import Arithmetic
 from pbim.shaping._ledger import CAUSAL, Ledger
+from pbim.shaping._schedule import RepaymentSchedule
 from pbim.shaping._shaping import Guarantee, Level
 
 
@@ -37,6 +38,9 @@ class PBIM(Ledger):
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
     )
+
+    def _schedules(self) -> tuple[RepaymentSchedule, ...]:
+        return (RepaymentSchedule(gamma=float(self.gamma)),)
 
     def _repayment(self, arithmetic: Arithmetic) -> None:
         del arithmetic

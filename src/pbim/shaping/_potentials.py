@@ -16,6 +16,7 @@ from pbim.errors import InputError
 from pbim.shaping._centring import FixedMean
 from pbim.shaping._geometric import Geometric
 from pbim.shaping._ledger import LedgerState
+from pbim.shaping._schedule import NOTHING, Debt
 from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
 
 
@@ -64,6 +65,9 @@ class PBRS(Shaping[PotentialState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_gamma(self.gamma)
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        return Debt(worst=bonus, expected=bonus) if entries else NOTHING  # the potential of the state itself
 
     def _start(self, lanes: Values) -> PotentialState:
         return PotentialState(lanes, lanes == 0)
@@ -150,6 +154,12 @@ class LookBack(Shaping[LedgerState]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_gamma(self.gamma)
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        return self._ledger()._guidance(gae_lambda, steps, rollout)
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        return self._ledger()._owed(bonus, entries)
 
     def _start(self, lanes: Values) -> LedgerState:
         return self._ledger()._start(lanes)

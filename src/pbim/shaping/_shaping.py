@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite, isnan
+from math import inf, isfinite, isnan, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
 
@@ -17,6 +17,15 @@ from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Flags, Rows, Values
 from pbim.config import Component
 from pbim.errors import InputError, InputTypeError
+from pbim.shaping._checks import (
+    COUNTABLE as COUNTABLE,
+    check_gamma as check_gamma,
+    check_lambda,
+    is_count as is_count,
+    is_number as is_number,
+    short as short,
+)
+from pbim.shaping._schedule import Debt
 
 State = Any
 """A NamedTuple of arrays whose first field has shape (num_envs,): carry it, save it, scan over it."""
@@ -228,9 +237,72 @@ class Shaping(Component, ABC, Generic[StateT]):
         del mean
         return self
 
+    def guidance(self, gae_lambda: Real | float, steps: int | None = None, rollout: int | None = None) -> float:
+        """Return the share of a bonus that GAE(lambda) credits to the step that earned it: 1 - E[lambda^delay].
+
+        ``delay`` is how many steps later the bonus is taken back. The share holds for a critic that does not see the
+        ledger (docs/guidance.md). 0 for every exact conversion at lambda = 1; 1 where nothing is taken back.
+
+        Args:
+            gae_lambda: The learner's lambda, in [0, 1]: 0 is one-step TD, as in Q-learning, 1 are Monte-Carlo returns.
+            steps: How many steps after the bonus the last step of the episode is; None for an end far away.
+            rollout: After how many steps the learner bootstraps, as A2C does after 5: what is taken back later is not
+                seen at all, so short rollouts feel more. The mean over the places in a rollout; None for no such cut.
+
+        Returns:
+            The guidance in [0, 1]; NaN where it is not one number that the settings say, as for potentials, ``Bounded``
+            and a repayment of your own.
+
+        Raises:
+            InputError: If an argument is out of range.
+
+        >>> import pbim
+        >>> round(pbim.GRM(gamma=0.99, delay=32).guidance(0.95), 3)
+        0.806
+
+        """
+        lam = check_lambda(gae_lambda)
+        end, cut = _check_steps("steps", steps), _check_steps("rollout", rollout)
+        if lam == 1 and cut == inf and self.guarantee.level is Level.EXACT:
+            return 0.0  # what comes back in full is a baseline of the Monte-Carlo return
+        return self._guidance(lam, end, cut)
+
+    def debt(self, bonus: Real | float = 1.0, steps: int | None = None) -> Debt:
+        """Return how much is owed for bonuses of a given size, and so how much the last step may have to settle.
+
+        Args:
+            bonus: The size of the centred bonus: its largest for ``worst``, its standard deviation for ``expected``.
+            steps: The length of the episode; None for one that does not end.
+
+        Returns:
+            ``worst`` and ``expected``; infinite where it grows without bound, NaN where the settings do not say it.
+
+        Raises:
+            InputError: If an argument is out of range.
+
+        >>> import pbim
+        >>> debt = pbim.GRM(gamma=0.99, delay=32).debt(bonus=0.1, steps=640)
+        >>> round(debt.worst, 2), round(debt.expected, 2)
+        (3.79, 0.67)
+
+        """
+        if not is_number(bonus) or not isfinite(bonus) or bonus < 0:
+            raise InputError(f"bonus must be a number of at least 0, received {short(bonus)}: pass its largest size")
+        return self._owed(float(bonus), _check_steps("steps", steps) - 1)  # the last step settles, and pays no bonus
+
     def check_horizon(self, max_steps: int) -> None:
         """Warn when episodes of up to ``max_steps`` steps make the repayment too large for a learner."""
         del max_steps
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        """Return the guidance below lambda = 1 for a conversion that promises to cancel, else for every lambda."""
+        del gae_lambda, steps, rollout
+        return nan
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        """Return what is owed after that many bonuses of an episode."""
+        del bonus, entries
+        return Debt(worst=nan, expected=nan)
 
     def _check_extra(self, extra: Extra) -> None:
         unknown = sorted(set(extra) - set(self.extra))
@@ -293,57 +365,14 @@ class Shaping(Component, ABC, Generic[StateT]):
         return cast(StateT, type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
 
 
+def _check_steps(name: str, steps: int | None) -> float:
+    if steps is not None and not is_count(steps):
+        raise InputError(f"{name} must be a whole number of at least 1, received {short(steps)}: None for no end")
+    return inf if steps is None else steps
+
+
 _UNLABELLED = ("gamma", "normalize", "max_steps")
 """Fields that a label leaves out: the learner's own discount, and what has words of its own."""
-
-
-def check_gamma(gamma: object) -> None:
-    """Refuse a discount outside (0, 1].
-
-    Raises:
-        InputError: With what was received and what to pass instead.
-
-    """
-    if isinstance(gamma, bool) or not isinstance(gamma, Real):
-        raise InputTypeError(f"gamma must be a real number in (0, 1], received {gamma!r}: pass the learner's discount")
-    number: Any = gamma  # not as a float, which a Fraction may be too large for
-    if not 0 < number <= 1 or float(number) == 0:  # or too small
-        raise InputError(
-            f"gamma must be in (0, 1], received {short(gamma)}: pass the discount your learner trains with"
-        )
-
-
-COUNTABLE = 2**31 - 1
-"""How far whole numbers count in JAX."""
-
-
-def is_count(number: object) -> bool:
-    """Tell whether ``number`` is a whole number of at least 1, of Python's or of NumPy's kind."""
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= 1
-
-
-def is_number(number: object) -> bool:
-    """Tell whether ``number`` is a real number, of a size that floats can hold, and no boolean."""
-    if isinstance(number, bool) or not isinstance(number, Real):
-        return False
-    try:
-        float(number)
-    except OverflowError:
-        return False
-    return True
-
-
-def short(number: object) -> str:
-    """Return what was received as a message shows it: numbers of hundreds of digits are cut.
-
-    >>> short(0.5), short(10**400)
-    ('0.5', '100000000000... (401 characters)')
-    """
-    try:
-        text = str(number) if isinstance(number, Real) else repr(number)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
-        return f"{type(number).__name__} of thousands of digits"
-    return text if len(text) <= 100 else f"{text[:12]}... ({len(text)} characters)"
 
 
 def _text(value: Any) -> str:

@@ -34,6 +34,10 @@ _HOMES = {
     "doorkey-default": "doorkey_default:DOORKEY_DEFAULT",
     "doorkey-16": "doorkey_16:DOORKEY_16",
     "held-out": "held_out:HELD_OUT",
+    "guidance": "guidance:GUIDANCE",
+    "guidance-alpha": "guidance_alpha:GUIDANCE_ALPHA",
+    "guidance-transfer": "guidance_transfer:GUIDANCE_TRANSFER",
+    "guidance-tabular": "guidance_transfer:GUIDANCE_TABULAR",
 }
 
 

@@ -1,0 +1,88 @@
+"""``pbim recommend``: which conversion for a learner, how strongly it guides, and what it owes."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pbim.cli.tables import print_table
+from pbim.config import strict
+from pbim.shaping import GRM, PBIM, Geometric, Level, Raw, Shaping, recommended
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommend:
+    """Recommend a conversion for a learner: its guidance, its debt, the line of code, and the alternatives.
+
+    Guidance is the share of a bonus that GAE(lambda) credits to the step that earned it, 1 - E[lambda^delay]: what is
+    taken back soon is hardly felt. Debt is what the ledger owes, in the units of the bonus: what is taken back late
+    grows by 1/gamma a step and falls due at the last step. We recommend a guidance of 0.8, less where the debt would
+    grow too fast. docs/guidance.md derives it and says what has been measured.
+
+    --gae-lambda: PPO's and A2C's lambda (SB3's A2C has 1); 0 for one-step TD (Q-learning, DQN, SAC). With 1, as in
+    REINFORCE and GRPO, no exact conversion guides.
+
+    Example: pbim recommend --gamma 0.99 --gae-lambda 0.95 --max-steps 1000 --bonus-scale 0.1
+    """
+
+    gamma: float = 0.99
+    """The learner's discount, in (0, 1]."""
+    gae_lambda: float = 0.95
+    """The learner's lambda, in [0, 1)."""
+    max_steps: int | None = None
+    """The longest episode; left out, debts are those of endless ones."""
+    bonus_scale: float = 1.0
+    """The largest size of a bonus: debts are proportional to it."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def run(self) -> int:
+        """Print the advice and return the exit code."""
+        found: list[Shaping[Any]] = [
+            recommended(self.gamma, self.gae_lambda),
+            recommended(self.gamma, self.gae_lambda, "grm"),
+            PBIM(gamma=self.gamma),
+            Raw(),
+        ]
+        best, *others = (self._row(conversion) for conversion in found)
+        if self.json:
+            asked = {name: value for name, value in asdict(self).items() if name != "json"}
+            print(json.dumps(strict({**asked, "recommended": best, "alternatives": others})))
+            return 0
+        where = "in endless episodes" if self.max_steps is None else f"in {self.max_steps:,} steps"
+        debt = best["debt"]
+        print(f"Start with  {best['code']}\n")
+        print(f"  guidance  {best['guidance']:.2f}  of a bonus is credited to its step at lambda {self.gae_lambda:g}")
+        print(f"  debt      {debt['worst']:.3g}  at most {where}, for bonuses of {self.bonus_scale:g}")
+        print(f"            {debt['expected']:.3g}  root mean square, for independent ones of that deviation\n")
+        print_table("Beside the alternatives", [_shown(row) for row in (best, *others)])
+        print("A debt above what the task pays in an episode makes its end a loss: scale the bonus down.")
+        return 0
+
+    def _row(self, conversion: Shaping[Any]) -> dict[str, Any]:
+        debt = conversion.debt(self.bonus_scale, self.max_steps)
+        return {
+            "conversion": conversion.label,
+            "code": _code(conversion),
+            "guidance": conversion.guidance(self.gae_lambda),
+            "debt": {"worst": debt.worst, "expected": debt.expected},
+            "keeps_the_task": conversion.guarantee.level is Level.EXACT,
+        }
+
+
+def _code(conversion: Shaping[Any]) -> str:
+    settings = [f"gamma={conversion.gamma}"] if conversion.gamma is not None else []
+    if isinstance(conversion, Geometric):
+        settings.append(f"rate={conversion.rate}")
+    if isinstance(conversion, GRM):
+        settings.append(f"delay={conversion.delay}")
+    return f"pbim.{type(conversion).__name__}({', '.join(settings)})"
+
+
+def _shown(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        "name": row["conversion"],
+        "guidance": f"{row['guidance']:.2f}",
+        "worst debt": f"{row['debt']['worst']:.3g}",
+        "expected debt": f"{row['debt']['expected']:.3g}",
+        "keeps the task": "yes" if row["keeps_the_task"] else "no",
+    }
