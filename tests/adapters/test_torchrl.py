@@ -29,7 +29,7 @@ from torchrl.objectives.value import GAE
 
 import pbim
 from pbim.adapters.torchrl import ShapingTransform
-from pbim.errors import InputError
+from pbim.errors import GuidanceWarning, InputError
 from pbim.testing import AdapterCase, check_adapter
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:torchrl", "ignore:.*:DeprecationWarning:torch")
@@ -394,7 +394,10 @@ def test_thousands_of_environments() -> None:
 
 def test_a_learner_with_another_gamma_is_refused() -> None:
     transform = ShapingTransform(position, pbim.Geometric(gamma=0.99))
-    transform.check_learner(GAE(gamma=0.99, lmbda=0.9, value_network=None))
+    said = transform.check_learner(GAE(gamma=0.99, lmbda=0.9, value_network=None))
+    assert said.startswith(f"guidance {pbim.Geometric(gamma=0.99).guidance(0.9):.2f} at lambda 0.9 ")
+    with pytest.warns(GuidanceWarning, match="will hardly guide"):
+        transform.check_learner(GAE(gamma=0.99, lmbda=1.0, value_network=None))
     with pytest.raises(InputError, match=r"received 0\.89\d* in GAE and 0\.99 in Geometric"):
         transform.check_learner(GAE(gamma=0.9, lmbda=0.9, value_network=None))
     with pytest.raises(InputError, match="must be a value estimator"):

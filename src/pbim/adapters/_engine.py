@@ -24,7 +24,7 @@ from pbim.adapters._evidence import EpisodeRecord, Mask, TrainingReport
 from pbim.adapters.batching import Arrays, from_arrays, to_arrays
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic, as_numbers
-from pbim.shaping import Shaping, load_arrays, state_arrays
+from pbim.shaping import Shaping, announce_guidance, load_arrays, state_arrays
 from pbim.truncation import Ends, Truncation, check_truncation, ends
 from pbim.verification import Certificate
 
@@ -151,11 +151,22 @@ class RewardPath:
         """
         self._current.resume(dict(arrays))
 
-    def check_learner(self, gamma: float | None, learner: str) -> None:
-        """Refuse a learner whose discount is not the conversion's.
+    def check_learner(
+        self, gamma: float | None, learner: str, *, gae_lambda: float | None = None, rollout: int | None = None
+    ) -> str:
+        """Refuse a learner whose discount is not the conversion's; say how strongly the conversion will guide it.
+
+        Args:
+            gamma: The learner's discount, if known.
+            learner: Its name.
+            gae_lambda: Its lambda, if known; 0 for one-step TD.
+            rollout: After how many steps it bootstraps, if it does not wait for the end of an episode.
+
+        Returns:
+            One line to print or log; "" where there is nothing to say.
 
         Raises:
-            InputError: If the two differ.
+            InputError: If the two discounts differ.
 
         """
         if self.gamma is not None and gamma is not None and not math.isclose(gamma, self.gamma, rel_tol=1e-7):
@@ -163,6 +174,7 @@ class RewardPath:
                 f"gamma must be the same in the learner and the conversion, received {gamma} in {learner} and "
                 f"{self.gamma} in {type(self.shaping).__name__}: what is repaid would not cancel what was paid"
             )
+        return "" if gae_lambda is None else announce_guidance(self.shaping, gae_lambda, rollout=rollout)
 
     def restart(self, where: Mask | None = None) -> None:
         """Begin new episodes where true (everywhere by default); what was running there is abandoned."""

@@ -21,7 +21,7 @@ from pbim.adapters._engine import REWARDS, RewardPath
 from pbim.adapters._returns import EpisodeReturns, scalars
 from pbim.adapters._sb3_vec_env import ShapedVecEnv, layers
 from pbim.errors import InputError
-from pbim.shaping import NoBonus, announce_guidance, warn_of_debt
+from pbim.shaping import NoBonus, warn_of_debt
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 _STATE, _TIMESTEPS = "pbim.npz", "model.num_timesteps"
@@ -76,12 +76,11 @@ class PBIMCallback(BaseCallback):
 
     def _init_callback(self) -> None:
         self._wrapper, outside, inside = _find_wrapper(self.training_env)
-        self._wrapper.rewards.check_learner(getattr(self.model, "gamma", None), type(self.model).__name__)
+        self._check_learner()
         self._check_normalisation(outside, inside)
         self._check_buffer(self._wrapper.rewards)
         gamma = float(getattr(self.model, "gamma", None) or self._wrapper.rewards.gamma or 1.0)
         self._returns = EpisodeReturns(self.training_env.num_envs, gamma, self._window)
-        self._say_guidance()
 
     def _on_step(self) -> bool:
         infos, dones = self.locals["infos"], self.locals["dones"]
@@ -105,16 +104,16 @@ class PBIMCallback(BaseCallback):
         if self.verbose:
             print(self._wrapper.certificate())
 
-    def _say_guidance(self) -> None:
-        """Say how strongly the conversion guides this learner; warns where it hardly does."""
+    def _check_learner(self) -> None:
+        """Refuse another discount, and say how strongly the conversion guides this learner."""
         if isinstance(self.model, OffPolicyAlgorithm):  # one-step TD; of n-step returns we know no guidance
             gae_lambda, rollout = (0.0 if getattr(self.model, "n_steps", 1) == 1 else None), None
         else:
             gae_lambda, rollout = getattr(self.model, "gae_lambda", None), getattr(self.model, "n_steps", None)
-        if gae_lambda is not None:
-            line = announce_guidance(self._wrapper.rewards.shaping, gae_lambda, rollout=rollout)
-            if line:
-                self.logger.info(f"pbim: {line}")
+        gamma, name = getattr(self.model, "gamma", None), type(self.model).__name__
+        line = self._wrapper.rewards.check_learner(gamma, name, gae_lambda=gae_lambda, rollout=rollout)
+        if line:
+            self.logger.info(f"pbim: {line}")
 
     def _say_scale(self) -> None:
         """Say once what the bonus and the task add up to in an episode; louder if the bonus drowns the task."""

@@ -9,6 +9,7 @@ from pbim._extras import require
 
 require("pbim.adapters.rsl_rl", "rsl_rl", "gymnasium")
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -89,7 +90,9 @@ class ShapedPPO(PPO):  # type: ignore[misc]
                 "RSL-RL's own RND, or intrinsic alone"
             )
         bonus = _made("intrinsic", _RND if intrinsic is None else intrinsic)
-        conversion = recommended(self.gamma) if shaping is None else _made("shaping", shaping, gamma=self.gamma)
+        conversion = (
+            recommended(self.gamma, self.lam) if shaping is None else _made("shaping", shaping, gamma=self.gamma)
+        )
         self._groups = list(actor.obs_groups if observations is None else observations)
         spaces = Spaces(space_of(self._groups), space_of(["action"]))
         self.rewards = RewardPath(
@@ -101,7 +104,10 @@ class ShapedPPO(PPO):  # type: ignore[misc]
             update_every=update_every,
             dtype=np.float32,
         )
-        self.rewards.check_learner(self.gamma, "PPO")
+        line = self.rewards.check_learner(
+            self.gamma, "PPO", gae_lambda=self.lam, rollout=storage.num_transitions_per_env
+        )
+        logging.getLogger("pbim").info(line)
         self._reads_obs = not isinstance(as_bonus(bonus), Term)
         self._returns = EpisodeReturns(storage.num_envs, self.gamma)
         self._env: Any = None

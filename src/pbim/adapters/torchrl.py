@@ -129,11 +129,14 @@ class ShapingTransform(Transform):  # type: ignore[misc]
         """Return whether F' cancelled in every episode of training finished so far."""
         return self._path.report()
 
-    def check_learner(self, learner: Any) -> None:
-        """Refuse a learner whose discount is not the conversion's.
+    def check_learner(self, learner: Any) -> str:
+        """Refuse a learner whose discount is not the conversion's; warn where the conversion will hardly guide it.
 
         Args:
             learner: A value estimator such as ``GAE``, or a loss module that has one.
+
+        Returns:
+            How strongly the conversion guides the learner, as one line to print; "" where its lambda is not known.
 
         Raises:
             InputError: If the discounts differ, or the learner has none.
@@ -146,7 +149,9 @@ class ShapingTransform(Transform):  # type: ignore[misc]
                 f"learner must be a value estimator or a loss module with a gamma, received {type(learner).__name__}: "
                 "pass the GAE or the loss that you train with"
             )
-        self._path.check_learner(float(gamma), type(estimator).__name__)
+        lam = getattr(estimator, "lmbda", None)
+        known = None if lam is None else round(float(lam), 6)  # they keep it in float32
+        return self._path.check_learner(float(gamma), type(estimator).__name__, gae_lambda=known)
 
     def close(self) -> None:
         """Give the bonus free for another environment."""
