@@ -32,8 +32,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         fixture = options.pop("env", "env")
         if fixture not in pyfuncitem.funcargs:
             pytest.fail(f"{MARKER} needs a fixture named {fixture!r}: add it to the test's arguments", pytrace=False)
+        failure = None
         try:
             check_reward_term(pyfuncitem.funcargs[fixture], **options)
         except AssertionError as error:
-            pytest.fail(str(error), pytrace=False)
+            failure = str(error)
+        if failure is not None:  # out here, so that pytest does not print both
+            pytest.fail(failure, pytrace=False)
     return (yield)

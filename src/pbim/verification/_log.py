@@ -114,11 +114,10 @@ class _Rows(Sequence[Any]):
 
 
 def _plain(value: Any) -> Any:
-    """Return one row of an array as a Python number, text or tuple."""
+    """Return one row of an array as a Python number, text or tuple; a row of one number as that number."""
     if not isinstance(value, np.ndarray | np.generic):
         return value
-    found = value.tolist()
-    return tuple(np.ravel(value).tolist()) if isinstance(found, list) else found
+    return value.item() if value.size == 1 else tuple(np.ravel(value).tolist())
 
 
 def _numbered(values: Any) -> tuple[NDArray[np.int64], Sequence[Any]]:
