@@ -120,7 +120,8 @@ class Witness:
         verb = "is paid" if not agree else "pays" if pays > 0 else "costs"
         rows = ", ".join(str(step.row) for step in self.way.steps[:SHOWN])
         path = str(replace(self.way, repeats=None))
-        text = f"{path} {verb} {pays if verb == 'is paid' else abs(pays):.4g} in each round (rows {rows})"
+        where = f"row{'s' if len(self.way.steps) > 1 else ''} {rows}"
+        text = f"{path} {verb} {pays if verb == 'is paid' else abs(pays):.4g} in each round ({where})"
         if self.gamma == 1:
             return f"{text}; a potential pays 0 per round."
         going = "" if self.instead is None else f", {self.instead},"
