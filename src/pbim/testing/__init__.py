@@ -1,4 +1,4 @@
-"""Conformance suites to run on your own bonuses, conversions, adapters and reward terms: each failure is one sentence."""
+"""Conformance suites for your own bonuses, conversions, adapters and reward terms: each failure is one sentence."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pbim.errors import InputError, InputTypeError
 from pbim.verification._graph import Floats, Ints
-from pbim.verification._log import Log
+from pbim.verification._log import Columns
 
 Features = Callable[[NDArray[Any]], Any]
 UNITS, POINTS, MOST_ROWS = 400, 60, 20_000
@@ -43,7 +43,7 @@ class ClassFit:
 
 
 def fit_class(
-    obs: NDArray[Any], next_obs: NDArray[Any], log: Log, episode: Ints, gamma: float, features: Features | None
+    obs: NDArray[Any], next_obs: NDArray[Any], log: Columns, episode: Ints, gamma: float, features: Features | None
 ) -> ClassFit:
     """Return how well the class explains the term."""
     judged = _half(episode)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.verification._graph import Floats, Ints
-from pbim.verification._log import Log, States
+from pbim.verification._log import Columns, States
 
 SMALL = 64
 """Lists this short are compared pair by pair."""
@@ -51,7 +51,7 @@ class Inversions:
         return {"count": self.count, "same_start": self.same_start, "pairs": self.pairs, "worst": worst}
 
 
-def episodes(log: Log, states: States | None) -> Ints | None:
+def episodes(log: Columns, states: States | None) -> Ints | None:
     """Return each row's episode: as given, or from the ends if the rows then follow each other; None if they do not."""
     if log.episode is not None:
         return log.episode
@@ -64,7 +64,7 @@ def episodes(log: Log, states: States | None) -> Ints | None:
     return number
 
 
-def invert(log: Log, episode: Ints, start: Ints | None, gamma: float) -> Inversions:
+def invert(log: Columns, episode: Ints, start: Ints | None, gamma: float) -> Inversions:
     """Return the inversions among episodes; ``start`` numbers the state of every row, if states are known."""
     assert log.extrinsic is not None
     order = np.argsort(episode, kind="stable")

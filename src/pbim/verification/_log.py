@@ -26,7 +26,7 @@ class States:
 
 
 @dataclass(frozen=True)
-class Log:
+class Columns:
     """The columns of a log besides its observations, (N,) each; None where they were not given."""
 
     term: NDArray[np.float64]
@@ -45,7 +45,7 @@ class Log:
 
 def read(
     *, obs: Any, next_obs: Any, term: Any, terminated: Any, truncated: Any, extrinsic: Any, episode: Any
-) -> tuple[Any, Any, Log]:
+) -> tuple[Any, Any, Columns]:
     """Return the observations, their successors and the other columns, all of one length, or refuse them."""
     given = {"obs": obs, "next_obs": next_obs, "term": term, "terminated": terminated}
     for name, value in given.items():
@@ -64,7 +64,7 @@ def read(
                 "cut all columns to one length"
             )
     labels = columns.get("episode")
-    log = Log(
+    log = Columns(
         term=_numbers("term", columns["term"]),
         terminated=_flags("terminated", columns["terminated"]),
         truncated=None if truncated is None else _flags("truncated", columns["truncated"]),

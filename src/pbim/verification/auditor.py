@@ -13,7 +13,7 @@ from pbim.verification._continuous import Features, fit_class
 from pbim.verification._diagnosis import mistake
 from pbim.verification._graph import Graph, build, ways as ways_of
 from pbim.verification._inversions import episodes, invert
-from pbim.verification._log import Key, Log, States, is_continuous, number_rows, number_states, read
+from pbim.verification._log import Columns, Key, States, is_continuous, number_rows, number_states, read
 from pbim.verification._potential import Fit, fit
 from pbim.verification._search import Search
 from pbim.verification.audit_report import AuditReport, Coverage
@@ -102,7 +102,7 @@ def audit(
     return _judge(log, states(), gamma, actions, 0.0 if tolerance is None else tolerance * log.scale)
 
 
-def _judge(log: Log, states: States, gamma: float, actions: Any, noise: float) -> AuditReport:
+def _judge(log: Columns, states: States, gamma: float, actions: Any, noise: float) -> AuditReport:
     """Return the verdict where states are compared exactly."""
     graph = build(states, log.terminated, log.term)
     ways = ways_of(graph)
@@ -139,7 +139,9 @@ def _judge(log: Log, states: States, gamma: float, actions: Any, noise: float) -
     )
 
 
-def _unsteady(log: Log, states: States, graph: Graph, apart: Any, gamma: float, actions: Any) -> tuple[str, Witness]:
+def _unsteady(
+    log: Columns, states: States, graph: Graph, apart: Any, gamma: float, actions: Any
+) -> tuple[str, Witness]:
     """Return the reason and the pair of rows where one transition is paid differently."""
     reason = "history-dependent"
     if actions is not None:
@@ -163,7 +165,7 @@ def _unsteady(log: Log, states: States, graph: Graph, apart: Any, gamma: float, 
     return reason, pair(steps, gamma, names[reason])
 
 
-def _judge_class(obs: Any, next_obs: Any, log: Log, gamma: float, features: Features | None) -> AuditReport:
+def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: Features | None) -> AuditReport:
     """Return the verdict of a class of potentials."""
     if not isinstance(obs, np.ndarray) or not isinstance(next_obs, np.ndarray) or obs.dtype.kind not in "biuf":
         raise InputError("obs must be an array of numbers for features, received other objects: pass key= instead")
@@ -199,7 +201,7 @@ def _judge_class(obs: Any, next_obs: Any, log: Log, gamma: float, features: Feat
     )  # fmt: skip
 
 
-def _coverage(log: Log, graph: Graph, found: Fit) -> Coverage:
+def _coverage(log: Columns, graph: Graph, found: Fit) -> Coverage:
     left = np.zeros(graph.states, dtype=bool)
     left[graph.source] = True
     return Coverage(
