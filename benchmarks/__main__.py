@@ -18,6 +18,7 @@ BENCHMARKS = {
     "ppo": "training DoorKey-8x8, against torch-ac and RecurrentPPO",
     "study": "a study with two jobs, against one job",
     "qlearning": "learning cliff walking, against plain Python and PyTorch",
+    "audit": "auditing a million transitions over a hundred thousand states on one core",
     "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
 }
 

@@ -44,7 +44,9 @@ def test_commands_exist(place, code):
             assert subprocess.run(run, capture_output=True).returncode == 0, line
 
 
-@pytest.mark.parametrize("example", ["procrastination.py", "verify_toy_text.py"])  # the others: tests/adapters
+@pytest.mark.parametrize(
+    "example", ["procrastination.py", "verify_toy_text.py", "audit_stories.py"]
+)  # the others: tests/adapters
 def test_examples_run(example, tmp_path):
     command = [sys.executable, ROOT / "examples" / example]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_headless())

@@ -51,6 +51,7 @@ from .shaping import (
 from .verification import (
     Certificate as Certificate,
     FiniteMDP as FiniteMDP,
+    audit as audit,
     residuals as residuals,
     verify as verify,
 )

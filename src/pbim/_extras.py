@@ -9,6 +9,7 @@ EXTRAS = {
     "imageio_ffmpeg": "video",
     "jax": "jax",
     "matplotlib": "plot",
+    "minari": "minari",
     "minigrid": "envs",
     "optax": "jax",
     "msgspec": "results",

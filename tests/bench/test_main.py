@@ -28,6 +28,16 @@ def test_shaping_prints_one_json_object_as_its_last_line():
     assert result["ratio"] == min(ratios["PBIM, NumPy"], ratios["PBIM, JAX"])
 
 
+def test_audit_prints_seconds_and_memory():
+    done = benchmarks("audit", "--json", "--quick")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["transitions"], result["states"]) == (100_000, 10_000)
+    assert result["cases"][0]["reason"] == "safe"
+    assert 0 < result["cpu_seconds"] < 10
+    assert result["peak_megabytes"] < 1024
+
+
 def test_a_near_miss_only_suggests():
     done = benchmarks("shapin")
     assert done.returncode == 2

@@ -29,6 +29,7 @@ def test_python_dash_m_is_the_same_command():
         ["--help"],
         ["list", "--help"],
         ["verify", "--help"],
+        ["audit", "--help"],
         ["procrastination", "--help"],
         ["recommend", "--help"],
         ["train", "--help"],

@@ -11,6 +11,7 @@ import tyro
 
 import pbim
 from pbim.cli import components
+from pbim.cli.audit import Audit
 from pbim.cli.catalogue import List
 from pbim.cli.compare import Compare
 from pbim.cli.procrastination import Procrastination
@@ -38,6 +39,7 @@ _Command = (
     | Annotated[WriteReport, tyro.conf.subcommand("report")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
     | Annotated[Recommend, tyro.conf.subcommand("recommend")]
+    | Annotated[Audit, tyro.conf.subcommand("audit")]
     | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
     | Annotated[List, tyro.conf.subcommand("list")]
 )
@@ -50,8 +52,8 @@ CRASH = 70
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 1: verified to be false, or some runs failed; 2: bad input, or a file that cannot be read or written;
-    3: undecided (``verify`` in floats); 70: a fault of pbim; 130: stopped by Ctrl-C.
+    0: done; 1: verified to be false, a term is unsafe, or some runs failed; 2: bad input, or a file that cannot be
+    read or written; 3: undecided (``verify`` in floats); 70: a fault of pbim; 130: stopped by Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:

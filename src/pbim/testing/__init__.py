@@ -1,4 +1,4 @@
-"""Conformance suites to run on your own bonuses, conversions and adapters: each failure is one sentence."""
+"""Conformance suites for your own bonuses, conversions, adapters and reward terms: each failure is one sentence."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from pbim.testing.intrinsic import check_causal, check_intrinsic, random_transit
 
 if TYPE_CHECKING:
     from pbim.testing.adapter import AdapterCase, check_adapter
+    from pbim.testing.reward_term import check_reward_term
     from pbim.testing.shaping import check_shaping
 
 __all__ = [
@@ -17,11 +18,17 @@ __all__ = [
     "check_adapter",
     "check_causal",
     "check_intrinsic",
+    "check_reward_term",
     "check_shaping",
     "random_transitions",
 ]
 
-_HOMES = {"AdapterCase": "adapter", "check_adapter": "adapter", "check_shaping": "shaping"}
+_HOMES = {
+    "AdapterCase": "adapter",
+    "check_adapter": "adapter",
+    "check_reward_term": "reward_term",
+    "check_shaping": "shaping",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,7 @@
 """Proof or counterexample: did F' cancel, is the set of optimal policies the same?"""
 
+from pbim.verification.audit_report import AuditReport as AuditReport, Coverage as Coverage
+from pbim.verification.auditor import audit as audit
 from pbim.verification.certificate import (
     Certificate as Certificate,
     CertificateReport as CertificateReport,
@@ -22,3 +24,4 @@ from pbim.verification.report import (
     Report as Report,
 )
 from pbim.verification.verifier import verify as verify
+from pbim.verification.witness import Step as Step, Task as Task, Way as Way, Witness as Witness

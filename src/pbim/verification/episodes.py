@@ -105,7 +105,7 @@ def certify_episodes(
     """
     gamma = _check(env, shaping, gamma, episodes, replays)
     certificate = Certificate(gamma=gamma)
-    explore = _random_policy(env, seed)
+    explore = random_policy(env, seed)
     player = _Player(env, policy or explore, explore, np.random.default_rng(seed), max_steps)
     state, tally = shaping.init(1), certificate.init(1)
     found: Replay | None = None
@@ -154,7 +154,7 @@ class _Player:
             )
             next_obs, _, terminated, truncated, info = self.env.step(action)
             truncated = bool(truncated) or (self.max_steps is not None and step + 1 >= self.max_steps)
-            transitions.append(_transition(obs, action, next_obs, terminated, truncated, info))
+            transitions.append(transition_of(obs, action, next_obs, terminated, truncated, info))
             actions.append(action)
             if later is None:
                 bonuses.append(_earned(intrinsic, transitions[-1]))
@@ -202,7 +202,8 @@ def _earned(intrinsic: Any, transition: Transition) -> float:
     return bonus
 
 
-def _transition(obs: Any, action: Any, next_obs: Any, terminated: bool, truncated: bool, info: Any) -> Transition:
+def transition_of(obs: Any, action: Any, next_obs: Any, terminated: bool, truncated: bool, info: Any) -> Transition:
+    """Return one step of a single environment as a batch of 1; ``info`` stays as it is."""
     return Transition(
         obs=_batched(obs),
         action=_batched(action),
@@ -258,7 +259,8 @@ def _copied(intrinsic: Any) -> Any:
         ) from None
 
 
-def _random_policy(env: Any, seed: int) -> Policy:
+def random_policy(env: Any, seed: int) -> Policy:
+    """Return the policy that chooses uniformly from the environment's action space."""
     space = copy.deepcopy(env.action_space)
     space.seed(seed)
     return lambda _obs, _rng: space.sample()
