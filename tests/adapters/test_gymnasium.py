@@ -12,7 +12,6 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
@@ -314,8 +313,8 @@ def test_sequences_and_graphs_pass_through_as_they_are() -> None:
         np.float32,
         np.ndarray.tolist,
         jnp.asarray,
-        lambda array: torch.asarray(array).requires_grad_(),
-        lambda array: torch.asarray(array, dtype=torch.bfloat16),
+        lambda array: pytest.importorskip("torch").asarray(array).requires_grad_(),
+        lambda array: pytest.importorskip("torch").asarray(array).bfloat16(),
     ],
 )
 @pytest.mark.parametrize("learns", [False, True])

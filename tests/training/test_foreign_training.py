@@ -10,7 +10,12 @@ from pbim.training import checkpoint
 from pbim.training.environments import environment
 from pbim.training.run import CHECKPOINT, METRICS
 
-NAMES = ("gymnax:CartPole-v1", "navix:Navix-DoorKey-5x5-v0", "xminigrid:MiniGrid-DoorKey-5x5")
+NAMES = (
+    "gymnax:CartPole-v1",
+    "craftax:Craftax-Classic-Symbolic-v1",
+    "navix:Navix-DoorKey-5x5-v0",
+    "xminigrid:MiniGrid-DoorKey-5x5",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
