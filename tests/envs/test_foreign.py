@@ -77,7 +77,7 @@ def test_episodes_end_by_truncation_with_their_final_observation_and_go_on(make:
     rng = np.random.default_rng(0)
     for t in range(40):
         actions = jnp.asarray(rng.integers(env.num_actions, size=num_envs))
-        keys = jax.random.split(jax.random.key(t), num_envs)
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(t), 0), num_envs)
         truth = plain(keys, states, actions)
         out = step(jax.random.key(t), states, actions)
         np.testing.assert_array_equal(out.timestep.obs, truth.obs)
