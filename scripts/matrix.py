@@ -57,8 +57,18 @@ def run(name: str, tests: str) -> Row:
     settings = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "record.xml"
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={record}", *tests.split()]
-        done = subprocess.run(command, cwd=ROOT, env=settings, stdout=sys.stderr)
+        command = [
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={record}",
+            "-o",
+            "junit_family=xunit1",
+        ]
+        done = subprocess.run([*command, *tests.split()], cwd=ROOT, env=settings, stdout=sys.stderr)
         suite = ET.parse(record).getroot()[0]
     row = Row(name, versions=versions(python), ok=done.returncode == 0)
     failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
