@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PACKAGES = {"envpool_async.py": "envpool", "torchrl_ppo.py": "torchrl", "rsl_rl_ppo.py": "rsl_rl", "sb3_ppo.py": "stable_baselines3"}
+PACKAGES = {
+    "dense_term.py": "stable_baselines3",
+    "envpool_async.py": "envpool",
+    "rsl_rl_ppo.py": "rsl_rl",
+    "sb3_ppo.py": "stable_baselines3",
+    "torchrl_ppo.py": "torchrl",
+}
 COMMANDS = {
     "gymnasium_wrap.py": ([], "1000 random steps on the cliff; the last one: extrinsic_reward "),
     "sb3_ppo.py": (["--total-timesteps", "1024"], "converted by Geometric, rate 0.02.\nMean return of the task alone "),
