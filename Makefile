@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
 WORKERS ?= 2
 
-.PHONY: help setup demo test learning fuzz results lint types bench clean
+.PHONY: help setup demo test matrix learning fuzz results lint types bench clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
@@ -25,6 +25,9 @@ demo: $(STAMP) ## reproduce the paper's cliff walk: 40 runs, verdicts, report (a
 test: $(STAMP) ## run the tests (installs chromium for the browser tests where it is missing)
 	@scripts/install-browser
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+matrix: $(STAMP) ## run the tests of the adapters in every release that is supported (ENVIRONMENTS="oldest newest")
+	@$(BIN)/python scripts/matrix.py $(ENVIRONMENTS)
 
 learning: $(STAMP) ## train agents until they have learnt (minutes)
 	@$(BIN)/python -m pytest -m learning tests
@@ -47,4 +50,4 @@ bench: $(STAMP) ## measure the conversion against plain Python
 	@$(BIN)/python -m benchmarks shaping
 
 clean: ## remove everything that was built
-	rm -rf .venv out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv .envs out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

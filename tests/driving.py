@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
@@ -11,6 +12,8 @@ import pbim
 from pbim.testing.scripted import ScriptedEnv, codes
 
 NUM_ENVS, STEPS = 3, 60
+CLIFF = "CliffWalking-v1" if "CliffWalking-v1" in gymnasium.registry else "CliffWalking-v0"
+"""The cliff walk, which Gymnasium 1.1 has under another number."""
 
 
 class Step(NamedTuple):

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from operator import mul
 from typing import Any, NamedTuple
@@ -9,12 +11,13 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import jax.numpy as jnp
 import numpy as np
-import torch
 from hypothesis.extra import numpy as hnp
 
 from pbim import shaping as sh
 
-LIBRARIES = {"numpy": np.asarray, "jax": jnp.asarray, "torch": torch.asarray}
+LIBRARIES = {"numpy": np.asarray, "jax": jnp.asarray}
+if find_spec("torch"):  # not in every environment of make matrix
+    LIBRARIES["torch"] = import_module("torch").asarray
 
 
 class Stream(NamedTuple):

@@ -12,11 +12,11 @@ import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
+from packaging.version import Version
 
 import pbim
 from driving import SYNC, action, bonus, drive_env, drive_vector, makers
@@ -69,7 +69,12 @@ def test_record_episode_statistics_inside_is_extrinsic_and_outside_what_the_lear
 
 @pytest.mark.parametrize("mode", SYNC)
 @pytest.mark.parametrize("outside", [False, True])
-def test_vector_statistics_inside_are_extrinsic_and_outside_what_the_learner_gets(mode: str, outside: bool) -> None:
+def test_vector_statistics_inside_are_extrinsic_and_outside_what_the_learner_gets(
+    mode: str, outside: bool, request: pytest.FixtureRequest
+) -> None:
+    if mode == "sync-SAME_STEP" and Version(gymnasium.__version__) < Version("1.4"):
+        reason = "Gymnasium before 1.4 leaves the first step of each later episode out of its statistics"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
     inner: Any = SYNC[mode](makers())
     if not outside:
         inner = _Masking(VectorStatistics(inner))
@@ -314,8 +319,8 @@ def test_sequences_and_graphs_pass_through_as_they_are() -> None:
         np.float32,
         np.ndarray.tolist,
         jnp.asarray,
-        lambda array: torch.asarray(array).requires_grad_(),
-        lambda array: torch.asarray(array, dtype=torch.bfloat16),
+        lambda array: pytest.importorskip("torch").asarray(array).requires_grad_(),
+        lambda array: pytest.importorskip("torch").asarray(array).bfloat16(),
     ],
 )
 @pytest.mark.parametrize("learns", [False, True])

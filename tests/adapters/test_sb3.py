@@ -266,6 +266,7 @@ def test_a_pair_of_files_as_they_used_to_be_still_loads(tmp_path: Any) -> None:
         sb3.load(tmp_path / "agent", PPO, again, device="cpu")
 
 
+@pytest.mark.filterwarnings("ignore:in the first:UserWarning")  # random actions may earn little in the first episode
 @pytest.mark.parametrize("learner", ["PPO", "DQN"])
 def test_observations_may_be_normalised_outside(learner: str) -> None:
     inner = sb3.wrap(story(), visited, PLAIN, "settle")

@@ -23,6 +23,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 import pbim
+from driving import CLIFF
 from pbim.adapters import sb3
 from pbim.errors import GuidanceWarning
 from pbim.intrinsic import RND, EpisodicCount, LifetimeCount, Scaled, Sum
@@ -36,7 +37,7 @@ SMALL: dict[str, Any] = {"gamma": GAMMA, "n_steps": 8, "batch_size": 8, "n_epoch
 
 
 def limited() -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("CliffWalking-v1", max_episode_steps=5)
+    return gymnasium.make(CLIFF, max_episode_steps=5)
 
 
 def scripted(*story: Episode) -> DummyVecEnv:
@@ -172,9 +173,7 @@ def test_a_bonus_that_drowns_the_task_is_warned_about_and_the_advice_helps() -> 
         bonus = Scaled(RND(), coefficient)
         return sb3.wrap(DummyVecEnv([doorkey]), bonus, pbim.Geometric(gamma=GAMMA, rate=0.2), "settle")
 
-    with pytest.warns(
-        UserWarning, match=r"in the first 1 episodes the bonus adds up to [2-9]\d.* to 0 at most: "
-    ) as caught:
+    with pytest.warns(UserWarning, match=r"the bonus adds up to \d\d.* at most: ") as caught:
         learn(venv(1.0), 256)
     advice = str(next(each.message for each in caught if "Scaled" in str(each.message)))
     assert "\n" not in advice
@@ -333,7 +332,7 @@ def test_the_time_limit_of_environments_in_other_processes_is_checked() -> None:
 
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda venv: pickle.loads(pickle.dumps(venv))], ids=["copy", "pickle"])
 def test_a_copy_after_use_goes_on_alike_and_apart(way: Any) -> None:
-    inner = [gymnasium.make("CliffWalking-v1", max_episode_steps=5) for _ in range(2)]
+    inner = [gymnasium.make(CLIFF, max_episode_steps=5) for _ in range(2)]
     venv = sb3.wrap(DummyVecEnv([lambda env=env: env for env in inner]), EpisodicCount(), SHAPING, "settle")
     venv.reset()
     for _ in range(7):

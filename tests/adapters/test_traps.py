@@ -20,7 +20,7 @@ from gymnasium.wrappers.vector import (
 from hypothesis import given, settings, strategies as st
 
 import pbim
-from driving import bonus as plain_bonus, drive_env, drive_vector
+from driving import CLIFF, bonus as plain_bonus, drive_env, drive_vector
 from pbim.intrinsic import RND, EpisodicCount, LifetimeCount, Scaled, Sum, one_hot
 from pbim.testing.scripted import Episode, ScriptedEnv
 
@@ -28,7 +28,7 @@ SHAPING = pbim.Geometric(gamma=0.99, rate=0.02)
 
 
 def cliff() -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("CliffWalking-v1", max_episode_steps=7)
+    return gymnasium.make(CLIFF, max_episode_steps=7)
 
 
 def run(env: Any, steps: int = 20) -> Any:

@@ -241,7 +241,7 @@ def test_an_environment_that_restarts_at_the_goal_only_goes_on_past_its_time_lim
         (PPO, {"settlement": "termination", "truncation": "continue"}, "settlement 'termination'"),
         (QLearning, {"truncation": "stop"}, "truncation must be one of settle, bootstrap, continue, received 'stop'"),
         (QLearning, {"lanes": 0}, "lanes must be a whole number of at least 1"),
-        (QLearning, {"env": HostEnv(id="Taxi-v4")}, "env must be compiled"),
+        (QLearning, {"env": HostEnv(id="FrozenLake-v1")}, "env must be compiled"),
         (PPO, {"env": HostEnv(id="CartPole-v1"), "truncation": "continue"}, "needs a compiled environment"),
     ],
 )

@@ -1,6 +1,7 @@
 """Small cases worked out by hand from the papers' equations."""
 
 from fractions import Fraction
+from importlib import import_module
 
 import jax
 import jax.numpy as jnp
@@ -126,7 +127,8 @@ def test_rewards_keep_their_dtype_and_ledgers_are_wide(library, dtype):
 
 
 def test_jax_ledgers_are_wide_when_x64_is_enabled():
-    with jax.enable_x64(True):
+    wide = getattr(jax, "enable_x64", None) or import_module("jax.experimental").enable_x64  # its older place
+    with wide(True):
         bonus = jnp.ones((4, 3), jnp.float32)
         conversion = pbim.PBIM(gamma=0.9)
         state, shaped = jax.jit(conversion.rollout)(conversion.init(3, like=bonus), bonus, bonus < 0)

@@ -1,2 +1,9 @@
-from . import batching as batching, gymnasium as gymnasium, rsl_rl as rsl_rl, sb3 as sb3, torchrl as torchrl
+from . import (
+    batching as batching,
+    envpool as envpool,
+    gymnasium as gymnasium,
+    rsl_rl as rsl_rl,
+    sb3 as sb3,
+    torchrl as torchrl,
+)
 from .gymnasium import wrap as wrap

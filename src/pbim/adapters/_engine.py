@@ -128,7 +128,6 @@ class RewardPath:
         episodes, valid = self._current, transition.valid
         end = ends(self.truncation, transition.terminated, transition.truncated)
         if valid is not None and not valid.any():
-            episodes.running = np.zeros(self.num_envs, np.bool_)
             none = np.zeros(self.num_envs, self._like.dtype)
             return StepRewards(extrinsic, none, none, extrinsic.copy(), end.over)
         if not self._owns_bonus and self._frozen is None:
@@ -277,7 +276,8 @@ class Shaped:
 
     def close(self, **kwargs: Any) -> Any:
         """Close the environments; the bonus is free for others."""
-        self.rewards.close()
+        if "rewards" in vars(self):  # Gymnasium before 1.4 also closes a wrapper whose making was refused
+            self.rewards.close()
         return super().close(**kwargs)  # type: ignore[misc]
 
     def certificate(self) -> TrainingReport:
@@ -327,7 +327,7 @@ class _Episodes:
         if self._update is not None:
             self._update(transition)
         self.state, shaped = self._shaping.step(self.state, bonus, end.settled, valid=valid)
-        self.running = ~end.over if valid is None else valid & ~end.over
+        self.running = ~end.over if valid is None else np.where(valid, ~end.over, self.running)
         if self._evidence is not None:
             self._evidence.add(shaped, end.settled, self._certified(valid))
             self._uncertified = self._uncertified & ~(end.over if valid is None else end.over & valid)

@@ -158,5 +158,6 @@ def layers(venv: VecEnv) -> list[VecEnv]:
 def _limit(venv: VecEnv) -> int | None:
     """Return the longest time limit that the environments know of, those in other processes too."""
     name = "_max_episode_steps"  # of gymnasium.wrappers.TimeLimit; a number, where a spec may hold what cannot be sent
-    limits = venv.get_attr(name) if venv.has_attr(name) else []
+    known = isinstance(venv, VecEnv) and venv.has_attr(name)  # SuperSuit's innermost vector is none of SB3
+    limits = venv.get_attr(name) if known else []
     return max((limit for limit in limits if isinstance(limit, int)), default=None)

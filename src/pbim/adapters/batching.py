@@ -74,6 +74,17 @@ def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> 
     return tuple(rows.get(index, value) for index, value in enumerate(batch))
 
 
+def with_batch(batch: Any, rows: NDArray[np.integer[Any]], values: Any) -> Any:
+    """Return ``batch`` with a smaller batch in place of the numbered rows; the batch itself stays."""
+    if isinstance(batch, dict):
+        return {name: with_batch(part, rows, values[name]) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(with_batch(part, rows, value) for part, value in zip(batch, values, strict=True))
+    batch = np.array(batch)
+    batch[rows] = values
+    return batch
+
+
 def to_arrays(space: spaces.Space[Any], batch: Any, name: str) -> Arrays:
     """Return a batch as arrays by dotted name; empty if any part of it fits no plain array."""
     if isinstance(space, spaces.Dict):

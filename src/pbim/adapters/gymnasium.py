@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import Env, Wrapper, make_vec
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.wrappers import Autoreset
 from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ from pbim.adapters._bonus import Spaces, as_recipe, is_recipe
 from pbim.adapters._engine import REWARDS, RewardPath, Shaped, StepRewards
 from pbim.adapters._evidence import Mask, TrainingReport
 from pbim.adapters._outside import reward_changer
+from pbim.adapters._vectors import as_gymnasium, limit_of, vector_limit
 from pbim.adapters.batching import FinalInfo, OneInfo, as_batch, batch_of_one, copy_batch, with_rows
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Transition
@@ -37,7 +38,6 @@ __all__ = ["ShapedEnv", "ShapedVectorEnv", "TrainingReport", "wrap"]
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
 VectorWrapperBase: TypeAlias = "VectorWrapper[Any, Any, Any, Any, NDArray[Any]]"
-_TIME_LIMIT = "_max_episode_steps"  # of gymnasium.wrappers.TimeLimit
 if not TYPE_CHECKING:
     VectorWrapperBase = VectorWrapper  # Gymnasium before 1.4 has a class without parameters
 
@@ -144,7 +144,7 @@ class ShapedEnv(Shaped, Wrapper[ObsType, ActType, ObsType, ActType], RecordConst
         self._resets_itself = any(isinstance(layer, Autoreset) for layer in layers)
         if self._resets_itself:
             _refuse_continue(truncation, "Autoreset")
-        limit = max_episode_steps if max_episode_steps is not None else _limit(env.spec)
+        limit = max_episode_steps if max_episode_steps is not None else limit_of(env.spec)
         spaces = Spaces(self.observation_space, self.action_space)
         self.rewards = RewardPath(intrinsic, shaping, 1, spaces, max_episode_steps=limit, **settings)
 
@@ -194,6 +194,7 @@ class ShapedVectorEnv(Shaped, VectorWrapperBase):
     ) -> None:
         layers = _layers(env)
         _refuse_wrapped([*layers, *(part for one in getattr(layers[-1], "envs", ()) for part in _layers(one))])
+        env = as_gymnasium(env)
         VectorWrapper.__init__(self, env)
         self.mode = _autoreset_mode(env)
         if self.mode != AutoresetMode.DISABLED:
@@ -201,8 +202,9 @@ class ShapedVectorEnv(Shaped, VectorWrapperBase):
         settings: dict[str, Any] = {"truncation": truncation, "update_every": update_every}
         intrinsic, shaping, recipes = _with_recipes(intrinsic, shaping)
         wrapper = {"max_episode_steps": max_episode_steps, **recipes, **settings}
-        self._spec = None if env.spec is None else _vector_spec(env.spec, self.num_envs, wrapper)
-        limit = max_episode_steps if max_episode_steps is not None else _vector_limit(env)
+        spec = env.spec  # EnvPool's is of another kind, which make_vec cannot build
+        self._spec = _vector_spec(spec, self.num_envs, wrapper) if isinstance(spec, EnvSpec) else None
+        limit = max_episode_steps if max_episode_steps is not None else vector_limit(env)
         spaces = Spaces(self.single_observation_space, self.single_action_space)
         self.rewards = RewardPath(intrinsic, shaping, self.num_envs, spaces, max_episode_steps=limit, **settings)
 
@@ -343,19 +345,3 @@ def _autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
             f"env.metadata['autoreset_mode'] must say how the environments are reset, received {mode!r}: set it to a "
             "gymnasium.vector.AutoresetMode"
         ) from None
-
-
-def _limit(spec: EnvSpec | None) -> int | None:
-    return None if spec is None else spec.max_episode_steps
-
-
-def _vector_limit(env: VectorEnv[Any, Any, Any]) -> int | None:
-    """Return the longest time limit that the environments know of, those in other processes too."""
-    inner = env.unwrapped
-    if env.spec is not None:
-        return _limit(env.spec)
-    if isinstance(inner, AsyncVectorEnv):  # asked for a number, not for specs: those may hold what cannot be sent
-        limits = inner.get_attr(_TIME_LIMIT) if all(inner.call("has_wrapper_attr", _TIME_LIMIT)) else ()
-    else:
-        limits = tuple(_limit(one.spec) for one in getattr(inner, "envs", ()))
-    return max((limit for limit in limits if isinstance(limit, int)), default=None)

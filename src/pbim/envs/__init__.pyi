@@ -2,7 +2,13 @@ from ._layout import DoorKeyState as DoorKeyState
 from .catalogue import ENVIRONMENTS as ENVIRONMENTS
 from .cliff_walk import CliffWalk as CliffWalk, CliffWalkArrays as CliffWalkArrays, CliffWalkState as CliffWalkState
 from .doorkey import DoorKey as DoorKey
-from .foreign import Flattened as Flattened, Gymnax as Gymnax, Navix as Navix, XMiniGrid as XMiniGrid
+from .foreign import (
+    Craftax as Craftax,
+    Flattened as Flattened,
+    Gymnax as Gymnax,
+    Navix as Navix,
+    XMiniGrid as XMiniGrid,
+)
 from .gymnasium_host import HostEnv as HostEnv
 from .optimal import optimal_steps as optimal_steps
 from .protocol import (

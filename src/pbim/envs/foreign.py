@@ -7,7 +7,7 @@ Each is named by its id; its library makes it when it is first needed. Foreign e
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
@@ -89,7 +89,11 @@ def _make(library: str, make: Callable[[Any, str, int | None], Any], name: str, 
 
 @dataclass(frozen=True, kw_only=True)
 class Gymnax(Foreign):
-    """A gymnax (>= 1.0) environment with discrete actions: ``Gymnax(id="CartPole-v1")``."""
+    """A gymnax environment with discrete actions: ``Gymnax(id="CartPole-v1")``.
+
+    Environments of gymnax's style that say only that an episode is over, as gymnax did before 1.0, have their two kinds
+    of ends told apart by asking again without a time limit.
+    """
 
     kind: ClassVar[str] = "gymnax"
 
@@ -107,7 +111,8 @@ class Gymnax(Foreign):
     @property
     def max_steps(self) -> int:
         """The step limit in the environment's parameters."""
-        return int(self._made[1].max_steps_in_episode)
+        params = self._made[1]
+        return int(getattr(params, _limit_name(params)))
 
     def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
         """Start an episode."""
@@ -118,14 +123,45 @@ class Gymnax(Foreign):
     def step(self, key: jax.Array, state: ForeignState, action: jax.Array | int) -> Timestep[ForeignState]:
         """Step without gymnax's own reset."""
         env, params = self._made
-        obs, inner, reward, terminated, _ = env.step_env(key, state.inner, action, params)
-        truncated = env.is_truncated(inner, params)
+        obs, inner, reward, done, _ = env.step_env(key, state.inner, action, params)
+        if hasattr(env, "is_truncated"):
+            terminated, truncated = done, env.is_truncated(inner, params)
+        else:  # done is either end; with a limit out of reach, the task's own is left
+            terminated = env.is_terminal(inner, _limited(params, np.iinfo(np.int32).max))
+            truncated = done & ~terminated
         return Timestep(ForeignState(inner, obs), obs, reward, terminated, truncated)
 
 
 def _gymnax(module: Any, name: str, limit: int | None) -> Any:
     env, params = module.make(name)
-    return env, params if limit is None else params.replace(max_steps_in_episode=limit)
+    return env, _limited(params, limit)
+
+
+def _limit_name(params: Any) -> str:
+    """Return what an environment of gymnax's style calls its time limit."""
+    return "max_timesteps" if hasattr(params, "max_timesteps") else "max_steps_in_episode"
+
+
+def _limited(params: Any, limit: int | None) -> Any:
+    return params if limit is None else replace(params, **{_limit_name(params): limit})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Craftax(Gymnax):
+    """A Craftax (>= 1.4) environment: ``Craftax(id="Craftax-Classic-Symbolic-v1")``."""
+
+    kind: ClassVar[str] = "craftax"
+
+    @property
+    def _made(self) -> tuple[Any, Any]:
+        env, params = _make("craftax", _craftax, self.id, self.limit)
+        return env, params
+
+
+def _craftax(module: Any, name: str, limit: int | None) -> Any:
+    del module
+    env = import_module("craftax.craftax_env").make_craftax_env_from_name(name, auto_reset=False)
+    return env, _limited(env.default_params, limit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from pbim.envs.catalogue import gymnasium_id
 from pbim.envs.protocol import SMALLEST_IMAGE
 from pbim.errors import InputError, InputTypeError
 
-LIBRARIES = ("gymnax", "navix", "xminigrid", "gymnasium")
+LIBRARIES = ("gymnax", "craftax", "navix", "xminigrid", "gymnasium")
 """The kinds of environments that are named by an id of their library, KIND:ID."""
 
 
@@ -19,7 +19,7 @@ def environment(name: str) -> Interface:
 
     Args:
         name: One of ``pbim.envs.ENVIRONMENTS`` or its Gymnasium id, which stands for the compiled one; ``KIND:ID`` of
-            gymnax, navix, xminigrid or gymnasium; an id that is registered with Gymnasium; or an import path
+            gymnax, craftax, navix, xminigrid or gymnasium; an id that is registered with Gymnasium; or an import path
             ``package.module:Class`` of a frozen dataclass, which is made without arguments.
 
     Raises:
