@@ -330,6 +330,22 @@ def test_a_class_of_potentials_judges_continuous_observations(plane):
     assert safe.potential(plane["obs"]).shape == (len(plane["obs"]),)
 
 
+@pytest.mark.parametrize("size", [2, 4, 8])
+@pytest.mark.parametrize("gamma", [0.9, 0.99])
+def test_a_forgotten_gamma_is_named_for_continuous_observations(size, gamma):
+    rng = np.random.default_rng(size)
+    goal, steps, count = rng.normal(size=size), 40, 80
+    walk = np.cumsum(rng.normal(0, 0.15, (count, steps + 1, size)), axis=1) + rng.uniform(-1, 1, (count, 1, size))
+    log = {"obs": walk[:, :-1].reshape(-1, size), "next_obs": walk[:, 1:].reshape(-1, size)}
+    log |= {"terminated": np.zeros(count * steps, bool), "episode": np.repeat(np.arange(count), steps)}
+    before, after = (-np.linalg.norm(log[name] - goal, axis=1) for name in ("obs", "next_obs"))
+    right = pbim.audit(**log, term=gamma * after - before, gamma=gamma)
+    wrong = pbim.audit(**log, term=after - before, gamma=gamma)
+    assert right.potential_based or gamma > 0.9  # a finer difference than this class tells from its own error
+    assert right.reason != "gamma-forgotten"
+    assert (wrong.potential_based, wrong.reason) == (False, "gamma-forgotten")
+
+
 def test_given_features_are_judged_to_the_last_digit(plane):
     def squares(obs):
         return np.column_stack([np.ones(len(obs)), obs**2])

@@ -22,6 +22,8 @@ UNITS, POINTS, MOST_ROWS = 400, 60, 20_000
 """Hidden units, points to measure distances to, and rows that the fit uses at most."""
 EXPLAINED = 0.995
 """The share of the term's squares that a network must explain; a linear class must explain all but rounding."""
+FORGOTTEN, NEARLY = 0.8, 0.95
+"""Gamma was forgotten where the class, without it, leaves less than this share of the residual and explains so much."""
 LINEAR_CLOSE = 1e-6
 RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
 
@@ -31,7 +33,7 @@ class ClassFit:
     """How a class of potentials explains a term on the half that judges.
 
     ``share`` of the term's squares is explained; ``worst`` is the largest residual, at ``row``; ``potential`` maps
-    observations (N, ...) to (N,).
+    observations (N, ...) to (N,). ``forgotten``: the class explains it far better without the discount.
     """
 
     class_name: str
@@ -40,6 +42,7 @@ class ClassFit:
     worst: float
     row: int
     potential: Callable[[NDArray[Any]], Floats]
+    forgotten: bool
 
 
 def fit_class(
@@ -55,25 +58,40 @@ def fit_class(
     columns = _network(obs[fitting], next_obs[ended], rng) if features is None else _given(features)
     name = "linear in the given features" if features is not None else f"a network with {UNITS} random hidden units"
 
-    def design(rows: Ints) -> Floats:
-        after = columns(next_obs[rows]) * ~log.terminated[rows, None]
-        return gamma * after - columns(obs[rows])
-
-    if features is None:
-        weights = _ridge(design(fitting), log.term[fitting], episode[fitting])
-    else:
-        weights = np.asarray(np.linalg.lstsq(design(fitting), log.term[fitting], rcond=None)[0], dtype=np.float64)
     judging = np.flatnonzero(judged)
-    residual = np.concatenate(
-        [log.term[part] - design(part) @ weights for part in np.array_split(judging, len(judging) // MOST_ROWS + 1)]
-    )
-    squares = float((log.term[judging] ** 2).sum())
-    share = 1.0 if squares == 0 else max(0.0, 1 - float((residual**2).sum()) / squares)
+
+    def fit(discount: float) -> tuple[Floats, Floats]:
+        """Return the weights, and the residual of each row that judges."""
+
+        def design(rows: Ints) -> Floats:
+            after = columns(next_obs[rows]) * ~log.terminated[rows, None]
+            return discount * after - columns(obs[rows])
+
+        if features is None:
+            weights = _ridge(design(fitting), log.term[fitting], episode[fitting])
+        else:
+            weights = np.asarray(np.linalg.lstsq(design(fitting), log.term[fitting], rcond=None)[0], dtype=np.float64)
+        parts = np.array_split(judging, len(judging) // MOST_ROWS + 1)
+        return weights, np.concatenate([log.term[part] - design(part) @ weights for part in parts])
+
+    weights, residual = fit(gamma)
+    squares, left = float((log.term[judging] ** 2).sum()), float((residual**2).sum())
+    share = 1.0 if squares == 0 else max(0.0, 1 - left / squares)
     worst = int(np.argmax(np.abs(residual)))
     close = max(LINEAR_CLOSE, 1e3 * log.rounding) * log.scale
     explains = share >= EXPLAINED if features is None else bool(np.abs(residual[worst]) <= close)
+    rival = left
+    if gamma < 1 and features is None and left > close**2 * len(judging):
+        rival = float((fit(1.0)[1] ** 2).sum())
+    forgotten = rival < FORGOTTEN * left and 1 - rival / squares >= NEARLY
     return ClassFit(
-        name, explains, share, float(residual[worst]), int(judging[worst]), lambda rows: columns(rows) @ weights
+        class_name=name,
+        explains=explains and not forgotten,
+        share=share,
+        worst=float(residual[worst]),
+        row=int(judging[worst]),
+        potential=lambda rows: columns(rows) @ weights,
+        forgotten=forgotten,
     )
 
 

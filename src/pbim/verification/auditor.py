@@ -193,7 +193,7 @@ def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: 
         ),
         inversions=None if ranking is None else ranking.count,
         ranking=ranking,
-        reason="safe" if found.explains else "not-potential-based",
+        reason="safe" if found.explains else "gamma-forgotten" if found.forgotten else "not-potential-based",
         gamma=gamma,
         share=found.share,
         class_name=found.class_name,
