@@ -113,6 +113,7 @@ class Lanes:
             self._check_space(part)
             lane = self._take(part)
             self._steps[lane], self._obs[lane] = episode.t, episode.observations.data[-1]
+            self._batch = None  # it showed the lane's last episode
             if record is not None and episode.t > 0:
                 self._continue(lane, episode, record)
                 if episode.t > self._steps[lane]:
@@ -158,7 +159,8 @@ class Lanes:
             part.episode.rewards.data[-1] = totals[lane]
             returns = dict(zip(RETURNS, columns[lane], strict=False))
             if ended[lane]:
-                part.record = {**returns, "truncated": bool(part.episode.is_truncated)}
+                cut_off = part.episode.is_truncated and not part.episode.is_terminated
+                part.record = {**returns, "truncated": bool(cut_off)}
                 finished.append(columns[lane][:_SCALE])
                 self._release(part)
             else:
@@ -207,7 +209,6 @@ class Lanes:
         """Go on with an episode that another connector began, from the record it left."""
         self._steps[lane] = record["steps"]
         self._obs[lane] = episode.observations.data[record["steps"] - episode.t - 1]
-        self._batch = None
         self._sums[:, lane] = *(record[name] for name in RETURNS), *record["weights"]
         arrays = {name: np.array(array) for name, array in self._path.state_dict().items()}
         total, scale, discount = self._sums[_SCALE - 1 :, lane]
