@@ -8,7 +8,6 @@ The record of a running episode, its ledger and its returns, is written into ``c
 copies that into the next chunk when it cuts an episode into fragments, so that another connector can go on from it.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,12 +21,19 @@ from pbim.adapters._evidence import Mask
 from pbim.adapters.batching import ListedInfo, stack
 from pbim.errors import InputError
 from pbim.intrinsic.protocol import Transition
-from pbim.shaping import state_arrays
 
 RECORD = "pbim"
 """The key of ``episode.custom_data`` under which an episode's record is; in a multi-agent episode, by agent."""
 RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
 _SCALE, _DISCOUNT = len(RETURNS), len(RETURNS) + 1
+
+
+class Finished(NamedTuple):
+    """An episode that is over: ``RETURNS``, its relative residual, and whether it was cut off by a time limit."""
+
+    returns: list[float]
+    residual: float
+    cut_off: bool
 
 
 class AgentEpisode(NamedTuple):
@@ -51,16 +57,16 @@ class AgentEpisode(NamedTuple):
             self.whole.custom_data.setdefault(RECORD, {})[self.agent] = record
 
 
-def agent_episodes(episodes: list[Any], modules: tuple[str, ...] | None) -> Iterator[AgentEpisode]:
-    """Yield the episodes that are shaped, agent by agent, once they have an observation."""
-    for whole in episodes:
-        if not isinstance(whole, MultiAgentEpisode):
-            if whole.observations.data:
-                yield AgentEpisode(whole, None, whole)
-            continue
-        for agent, episode in whole.agent_episodes.items():
-            if modules is None or episode.module_id in modules:
-                yield AgentEpisode(whole, agent, episode)
+def agent_episodes(episodes: list[Any], modules: tuple[str, ...] | None) -> list[AgentEpisode]:
+    """Return the episodes that are shaped, agent by agent, once they have an observation."""
+    if not isinstance(episodes[0], MultiAgentEpisode):
+        return [AgentEpisode(whole, None, whole) for whole in episodes if whole.observations.data]
+    return [
+        AgentEpisode(whole, agent, episode)
+        for whole in episodes
+        for agent, episode in whole.agent_episodes.items()
+        if modules is None or episode.module_id in modules
+    ]
 
 
 def spaces_of(part: AgentEpisode, obs_space: Any, action_space: Any) -> Spaces:
@@ -73,6 +79,13 @@ def spaces_of(part: AgentEpisode, obs_space: Any, action_space: Any) -> Spaces:
         obs_space or part.episode.observation_space or spaces.Box(-np.inf, np.inf, obs.shape),
         action_space or part.episode.action_space or spaces.Discrete(1),
     )
+
+
+def lane_arrays(state: Any) -> list[Any]:
+    """Return the arrays of a conversion's state that have an entry per lane, in the order of their names."""
+    if isinstance(state, tuple):
+        return [array for part in state for array in lane_arrays(part)]
+    return [state] if getattr(state, "ndim", 0) else []
 
 
 class Lanes:
@@ -88,6 +101,7 @@ class Lanes:
         self._batch: Any = None
         self._sums: NDArray[np.float64] = np.zeros((_DISCOUNT + 1, count))
         self._sums[_DISCOUNT] = 1
+        self.abandoned = 0
 
     def place(self, parts: list[AgentEpisode], complete: bool) -> dict[int, AgentEpisode]:
         """Give new episodes a lane, and return those that took a step, by lane.
@@ -146,27 +160,27 @@ class Lanes:
         )
         return transition, extrinsic
 
-    def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[list[float]]:
-        """Write the rewards and the records into the episodes; return ``RETURNS`` of those that are over."""
+    def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[Finished]:
+        """Write the rewards and the records into the episodes, and return those that are over."""
         sums, gamma = self._sums, self._path.gamma or 1.0
         extrinsic, intrinsic, shaping, total, over = rewards
         discounted = sums[_DISCOUNT] * shaping
         sums[:_DISCOUNT] += extrinsic, intrinsic, shaping, discounted, np.abs(discounted)
         sums[_DISCOUNT, list(stepped)] *= gamma
-        ledgers = {name: array for name, array in state_arrays(self._path.shaping_state).items() if array.ndim}
+        state = self._path.shaping_state
+        rows = [leaf.T.copy() if leaf.ndim > 1 else leaf.tolist() for leaf in lane_arrays(state)]
+        ledgers = list(zip(*rows, strict=True))
         totals, columns, ended, finished = total.tolist(), sums.T.tolist(), over.tolist(), []
         for lane, part in stepped.items():
             part.episode.rewards.data[-1] = totals[lane]
-            returns = dict(zip(RETURNS, columns[lane], strict=False))
             if ended[lane]:
-                cut_off = part.episode.is_truncated and not part.episode.is_terminated
-                part.record = {**returns, "truncated": bool(cut_off)}
-                finished.append(columns[lane][:_SCALE])
+                *returns, scale, _ = columns[lane]
+                cut_off = bool(part.episode.is_truncated and not part.episode.is_terminated)
+                part.record = {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off}
+                finished.append(Finished(returns, abs(returns[-1]) / (scale or 1.0), cut_off))
                 self._release(part)
             else:
-                ledger = {name: array[..., lane].copy() for name, array in ledgers.items()}
-                weights = columns[lane][_SCALE:]
-                part.record = {**returns, "steps": part.episode.t, "weights": weights, "ledger": ledger}
+                part.record = {"steps": self._steps[lane], "sums": columns[lane], "ledger": ledgers[lane]}
         return finished
 
     def _take(self, part: AgentEpisode) -> int:
@@ -203,17 +217,19 @@ class Lanes:
             where[lane] = True
             self._free.append(lane)
             self._clear(lane)
+        self.abandoned += int(where.sum())
         self._path.restart(where)
 
     def _continue(self, lane: int, episode: Any, record: dict[str, Any]) -> None:
         """Go on with an episode that another connector began, from the record it left."""
         self._steps[lane] = record["steps"]
         self._obs[lane] = episode.observations.data[record["steps"] - episode.t - 1]
-        self._sums[:, lane] = *(record[name] for name in RETURNS), *record["weights"]
+        self._sums[:, lane] = record["sums"]
         arrays = {name: np.array(array) for name, array in self._path.state_dict().items()}
         total, scale, discount = self._sums[_SCALE - 1 :, lane]
         certificate = {"total": total, "scale": scale, "discount": discount}
-        columns = {f"shaping.{name}": column for name, column in record["ledger"].items()}
+        lanes = [name for name, array in arrays.items() if name.startswith("shaping.") and array.ndim]
+        columns = dict(zip(lanes, record["ledger"], strict=True))
         columns |= {f"certificate.{name}": value for name, value in certificate.items()}
         for name, column in {**columns, "running": np.bool_(True)}.items():
             arrays[name][..., lane] = column

@@ -22,7 +22,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from pbim.adapters._engine import RewardPath
 from pbim.adapters._evidence import TrainingReport as TrainingReport
 from pbim.adapters._pool import Pool, State
-from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, Lanes, agent_episodes, spaces_of
+from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, Finished, Lanes, agent_episodes, spaces_of
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus
 from pbim.shaping import Mean, Shaping
@@ -31,8 +31,7 @@ from pbim.verification import Certificate
 
 __all__ = ["ShapingConnector", "TrainingReport", "certificate"]
 
-_COUNTS = {"episodes_certified": "episodes", "episodes_bootstrapped": "bootstrapped", "episodes_abandoned": "abandoned"}
-"""What is logged of the certificate's counts, and their names there."""
+_COUNTS = ("episodes_certified", "episodes_bootstrapped", "episodes_abandoned")
 
 
 class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
@@ -112,8 +111,8 @@ class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
                 self._check_config(_config_of("_sample", "_reset_envs"))
         if not self._steps_aside:
             self._convert(episodes)
-            if metrics is not None and self._finished:
-                self._log(metrics)
+            if metrics is not None and self._finished and self._lanes is not None:
+                self._log(metrics, self._lanes)
         return batch
 
     def certificate(self) -> TrainingReport:
@@ -179,8 +178,9 @@ class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
         self._path = self._make_path(1, None, **self._options)  # refuses wrong arguments now
         self._lanes: Lanes | None = None
         self._steps = 0
-        self._finished: list[list[float]] = []
-        self._logged = dict.fromkeys(_COUNTS, 0)
+        self._finished: list[Finished] = []
+        self._has_logged = False
+        self._worst = -1.0
 
     def _make_path(self, num_lanes: int, spaces: Any, **options: Any) -> RewardPath:
         given = self._arguments
@@ -190,7 +190,7 @@ class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
 
     def _convert(self, episodes: list[Any]) -> None:
         """Run the step of all lanes through the bonus and the conversion, as one batch."""
-        parts = list(agent_episodes(episodes, self._modules))
+        parts = agent_episodes(episodes, self._modules)
         if not parts:
             return
         lanes = self._lanes or self._make_lanes(len(episodes), parts[0])
@@ -225,23 +225,27 @@ class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
         if self._steps:
             self._pool.note(self._path, self._steps)
 
-    def _log(self, metrics: Any) -> None:
+    def _log(self, metrics: Any, lanes: Lanes) -> None:
         """Log the returns of episodes that finished, and the verdict so far, under ``pbim`` of the env runners."""
         window = 100
         if self._config is not None:  # RLlib joins the windows of the env runners, and divides its own alike
             window = self._config.metrics_num_episodes_for_smoothing // (self._config.num_env_runners or 1)
-        for returns in self._finished:
-            for name, value in zip(RETURNS, returns, strict=True):
+        for episode in self._finished:
+            for name, value in zip(RETURNS, episode.returns, strict=True):
                 metrics.log_value(("pbim", name), value, window=max(1, window))
-        self._finished = []
-        report = self._path.report()
-        if report.episodes:
-            metrics.log_value(("pbim", "certificate_ok"), float(report.ok), reduce="min", window=1)
-            metrics.log_value(("pbim", "certificate_worst"), report.worst, reduce="max", window=1)
-        for name, field in _COUNTS.items():
-            more = getattr(report, field) - self._logged[name]
-            metrics.log_value(("pbim", name), more, reduce="lifetime_sum")
-            self._logged[name] += more
+        bootstraps = self._path.truncation == "bootstrap"
+        settled = [episode.residual for episode in self._finished if not (bootstraps and episode.cut_off)]
+        counts = (len(settled), len(self._finished) - len(settled), lanes.abandoned)
+        for name, count in zip(_COUNTS, counts, strict=True):
+            if count or not self._has_logged:  # logging is not free
+                metrics.log_value(("pbim", name), count, reduce="lifetime_sum")
+        worst = max(settled, default=-1.0)
+        if worst > self._worst:  # RLlib keeps the last value
+            self._worst = worst
+            ok = worst <= self._path.report().tolerance
+            metrics.log_value(("pbim", "certificate_ok"), float(ok), reduce="min", window=1)
+            metrics.log_value(("pbim", "certificate_worst"), worst, reduce="max", window=1)
+        self._finished, lanes.abandoned, self._has_logged = [], 0, True
 
     def _check_config(self, config: AlgorithmConfig | None) -> None:
         """Compare the conversion with the algorithm; the one place that knows its config."""
