@@ -29,7 +29,11 @@ def run(quick: bool = False) -> dict[str, Any]:
         before, after = _turns(plain, shaped, 4 if quick else 60)
         overhead[f"{num_envs} environments"] = round(float(np.median(after / before)) - 1, 4)
         cases += [
-            {"environments": num_envs, "case": name, "steps_per_second": round(FRAGMENT * num_envs / np.median(seconds))}
+            {
+                "environments": num_envs,
+                "case": name,
+                "steps_per_second": round(FRAGMENT * num_envs / np.median(seconds)),
+            }
             for name, seconds in (("plain", before), ("EpisodicCount and Geometric", after))
         ]
         worst = max(worst, shaped._env_to_module.connectors[0].certificate().worst)
@@ -37,7 +41,7 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 
 def _runner(num_envs: int, with_connector: bool) -> SingleAgentEnvRunner:
-    def connector(env: Any, spaces: Any, device: Any) -> ShapingConnector:
+    def connector(*_: Any) -> ShapingConnector:
         return ShapingConnector(intrinsic=EpisodicCount(key=_cell), shaping=Geometric(gamma=GAMMA))
 
     config = PPOConfig().environment(ENV).training(gamma=GAMMA).debugging(seed=0)

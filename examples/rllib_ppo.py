@@ -15,7 +15,7 @@ parser.add_argument("--num-env-runners", type=int, default=2, help="0 samples in
 args = parser.parse_args()
 
 
-def connectors(env, spaces, device):
+def connectors(env, spaces, device):  # noqa: ARG001 RLlib passes three
     """Count states as the environment gives them, before they are flattened for the network."""
     bonus, shaping = pbim.LifetimeCount(beta=0.1), pbim.Geometric(gamma=0.99)
     return [ShapingConnector(intrinsic=bonus, shaping=shaping), FlattenObservations()]

@@ -3,6 +3,9 @@
 import copy
 import math
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,10 +43,10 @@ class Walk(gymnasium.Env[Any, Any]):
     observation_space = Box(0.0, 3.0, (1,), np.float32)
     action_space = Discrete(2)
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, _: Any = None) -> None:
         self.place = self.steps = 0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
         self.place = self.steps = 0
         return self._view(), {}
 
@@ -144,7 +147,9 @@ def test_the_adapter_conforms(kind: str, record_property: Any) -> None:
 
 
 @pytest.mark.parametrize("truncation", ["settle", "bootstrap"])
-@pytest.mark.parametrize("conversion", [pbim.PBIM(gamma=GAMMA), pbim.GRM(gamma=GAMMA, delay=3), pbim.Geometric(gamma=1.0)])
+@pytest.mark.parametrize(
+    "conversion", [pbim.PBIM(gamma=GAMMA), pbim.GRM(gamma=GAMMA, delay=3), pbim.Geometric(gamma=1.0)]
+)
 def test_every_episode_cancels_in_what_is_handed_on(conversion: Any, truncation: str) -> None:
     gamma = float(conversion.gamma)
     runner = runner_of(ppo(shaped(conversion, truncation=truncation)).training(gamma=gamma))
@@ -218,7 +223,10 @@ def test_a_reset_abandons_the_running_episodes() -> None:
 
 def test_another_connector_goes_on_with_a_running_episode() -> None:
     """The ledger is in ``custom_data``, which a cut keeps; F-bar is in the state."""
-    runner, other = runner_of(ppo(shaped(pbim.GRM(gamma=GAMMA, delay=3)))), runner_of(ppo(shaped(pbim.GRM(gamma=GAMMA, delay=3))))
+    runner, other = (
+        runner_of(ppo(shaped(pbim.GRM(gamma=GAMMA, delay=3)))),
+        runner_of(ppo(shaped(pbim.GRM(gamma=GAMMA, delay=3)))),
+    )
     chunks = runner.sample(num_timesteps=32)
     states = [runner._env_to_module.get_state() for _ in range(2)]
     assert not all(part.is_done for part in runner._ongoing_episodes)
@@ -289,7 +297,7 @@ def test_another_gamma_is_refused() -> None:
     with pytest.raises(pbim.InputError, match=r"received 0\.9 in PPOConfig and 0\.5 in PBIM"):
         runner_of(ppo(shaped(pbim.PBIM(gamma=0.5))))
     built = ShapingConnector(bonus, pbim.PBIM(gamma=0.5))
-    runner = runner_of(ppo(lambda env, spaces, device: built))
+    runner = runner_of(ppo(lambda *_: built))
     with pytest.raises(pbim.InputError, match=r"gamma must be the same in the learner and the conversion"):
         runner.sample()
 
@@ -324,3 +332,12 @@ def test_copies_are_workers_of_their_own() -> None:
     for other in (copy.deepcopy(connector), pickle.loads(pickle.dumps(connector))):
         assert other.mean().count == 0
         assert other.get_state()["workers"].keys().isdisjoint(connector.get_state()["workers"])
+
+
+def test_the_example_runs_and_says_what_it_did() -> None:
+    example = Path(__file__).parents[2] / "examples" / "rllib_ppo.py"
+    command = [sys.executable, str(example), "--iterations", "1", "--num-env-runners", "0"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert "steps on 0 env runners.\nMean returns: task -" in result.stdout
+    assert result.stdout.strip().splitlines()[-1].startswith("cancelled: "), result.stdout

@@ -1,10 +1,10 @@
 """What several workers learn together: F-bar and a bonus, merged so that nothing is lost and nothing counts twice.
 
-Each worker owns one entry, which nobody else changes: what it added itself (counts, the sum of its bonuses), its copy of
-what is averaged (networks), and its certificate. A merge keeps the newest entry of every worker, so that merging twice,
-in any order, or with workers that have done nothing yet changes nothing. Sums over all entries are exact. Averages are
-weighted by the steps that each worker took since the last one: the workers' networks start from one average, train on
-their own steps, and meet again.
+Each worker owns one entry, which nobody else changes: what it added itself (counts, the sum of its bonuses), its copy
+of what is averaged (networks), and its certificate. A merge keeps the newest entry of every worker, so that merging
+twice, in any order, or with workers that have done nothing yet changes nothing. Sums over all entries are exact.
+Averages are weighted by the steps that each worker took since the last one: the workers' networks start from one
+average, train on their own steps, and meet again.
 """
 
 import uuid

@@ -46,7 +46,7 @@ class AgentEpisode(NamedTuple):
     @property
     def record(self) -> dict[str, Any] | None:
         """What is known of this episode; None before its first step."""
-        record = self.whole.custom_data.get(RECORD)
+        record: dict[Any, Any] | None = self.whole.custom_data.get(RECORD)
         return record if self.agent is None or record is None else record.get(self.agent)
 
     @record.setter
@@ -138,7 +138,7 @@ class Lanes:
         """Return the step of all lanes as one batch, and its extrinsic rewards; lanes without a step are not valid."""
         count = self._path.num_envs
         any_action = next(iter(stepped.values())).episode.actions.data[-1]
-        actions, infos = [any_action] * count, [{} for _ in range(count)]
+        actions, infos = [any_action] * count, [dict[str, Any]()] * count
         flags, extrinsic = np.zeros((3, count), np.bool_), np.zeros(count)
         before = stack(self._spaces.obs, self._obs) if self._batch is None else self._batch
         for lane, (_, _, episode) in stepped.items():

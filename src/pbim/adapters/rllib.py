@@ -13,6 +13,7 @@ import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
@@ -27,14 +28,13 @@ from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus
 from pbim.shaping import Mean, Shaping
 from pbim.truncation import Truncation
-from pbim.verification import Certificate
 
 __all__ = ["ShapingConnector", "TrainingReport", "certificate"]
 
 _COUNTS = ("episodes_certified", "episodes_bootstrapped", "episodes_abandoned")
 
 
-class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
+class ShapingConnector(ConnectorV2):
     """An env-to-module connector that adds the converted bonus to the rewards of episodes, before a learner sees them.
 
     Build it inside the function that the config takes, first in the list, so that every env runner has its own and the
@@ -92,7 +92,12 @@ class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
         if isinstance(modules, str):
             raise InputTypeError(f"modules must be a list of module ids, received {modules!r}: pass [{modules!r}]")
         super().__init__(input_observation_space, input_action_space)
-        self._arguments = {"intrinsic": intrinsic, "shaping": shaping, "truncation": truncation, "modules": modules}
+        self._arguments: dict[str, Any] = {
+            "intrinsic": intrinsic,
+            "shaping": shaping,
+            "truncation": truncation,
+            "modules": modules,
+        }
         self._options = {"update_every": update_every, "max_episode_steps": max_episode_steps}
         self._modules = None if modules is None else tuple(modules)
         self._steps_aside = self._was_called = False
@@ -147,7 +152,7 @@ class ShapingConnector(ConnectorV2):  # type: ignore[misc]  # RLlib has no types
         if self._steps:  # before its first step a bonus has no arrays to load into
             self._pool.give(self._path, self._steps)
 
-    def merge_states(self, states: list[Mapping[str, Any]]) -> State:
+    def merge_states(self, states: list[State]) -> State:
         """Return this state with those of other env runners; merging one twice changes nothing."""
         self._note()
         self._pool.join(states)
@@ -295,12 +300,12 @@ def _config_of(*callers: str) -> AlgorithmConfig | None:
 
     RLlib tells a connector nothing of the algorithm, but the config itself builds it, and an env runner calls it.
     """
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_name in callers:
             owner = frame.f_locals.get("self")
             config = owner if isinstance(owner, AlgorithmConfig) else getattr(owner, "config", None)
             if isinstance(config, AlgorithmConfig):
                 return config
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None

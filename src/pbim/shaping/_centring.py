@@ -119,11 +119,10 @@ class RunningMean(Centring):
     def run(self, state: Mean, rows: Rows) -> tuple[Mean, Values]:
         """Return, for row t, the mean over all rows before it."""
         bonus = rows.values
-        masked = rows.valid is not None
-        plain = not masked or isinstance(rows.valid, np.ndarray)
+        plain = rows.valid is None or isinstance(rows.valid, np.ndarray)
         if bonus.shape[0] == 1 and plain and not _arrays.is_exact(bonus):  # one step: no cumulative sums
             mean: Any = state.mean
-            added = int(np.count_nonzero(rows.valid)) if masked else bonus.shape[1]
+            added = bonus.shape[1] if rows.valid is None else int(np.count_nonzero(rows.valid))
             count = _arrays.counted(state.count, added)
             total = _total(bonus, mean.dtype)
             return Mean(count, mean + (total - added * mean) / (count if added else 1)), mean[None, None]

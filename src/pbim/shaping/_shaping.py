@@ -172,10 +172,11 @@ class Shaping(Component, ABC, Generic[StateT]):
             self._check_state(state)  # few checks are enough for one step of NumPy numbers
             row = Rows(bonus[None], ended[None], None)
             if valid is not None:
-                row = Rows(np.where(valid, bonus, 0)[None], (ended & valid)[None], valid[None])
+                mask: Any = valid
+                row = Rows(np.where(mask, bonus, 0)[None], (mask & ended)[None], mask[None])  # type: ignore[call-overload]
             with np.errstate(over="ignore", invalid="ignore"):
                 after, rows = self._run(state, row, {})
-            if isfinite(np.add.reduce(row.values[0])) and isfinite(np.add.reduce(rows[0])):  # type: ignore[call-overload]
+            if isfinite(np.add.reduce(row.values[0])) and isfinite(np.add.reduce(rows[0])):
                 return after, rows[0]
         state, shaped = self._convert(1, state, bonus, ended, valid, extra)  # says what is wrong, if anything is
         return state, shaped[0]
