@@ -178,12 +178,13 @@ def test_env_runners_share_f_bar_and_counts_through_restores_and_kills(tmp_path:
     group = restored.env_runner_group
     ray.kill(group._worker_manager.actors()[1], no_restart=False)
     total = sampled + more
-    deadline = time.monotonic() + 240
-    while group.num_healthy_remote_env_runners() < 2 and time.monotonic() < deadline:
+    healthy, deadline = [2], time.monotonic() + 240
+    while (min(healthy) == 2 or healthy[-1] < 2) and time.monotonic() < deadline:  # it is missed, and it is back
         total += int(restored.train()["env_runners"]["num_env_steps_sampled"])
-    for _ in range(2):
-        total += int(restored.train()["env_runners"]["num_env_steps_sampled"])
-    assert group.num_healthy_remote_env_runners() == 2
+        healthy.append(group.num_healthy_remote_env_runners())
+    total += int(restored.train()["env_runners"]["num_env_steps_sampled"])
+    assert min(healthy) == 1
+    assert healthy[-1] == 2
     assert connector_of(restored.env_runner).mean().count == total
     assert certificate(restored).ok
     restored.stop()

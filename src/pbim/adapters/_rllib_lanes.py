@@ -28,7 +28,7 @@ RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted"
 _SCALE, _DISCOUNT = len(RETURNS), len(RETURNS) + 1
 
 
-class Finished(NamedTuple):
+class FinishedEpisode(NamedTuple):
     """An episode that is over: ``RETURNS``, its relative residual, and whether it was cut off by a time limit."""
 
     returns: list[float]
@@ -160,7 +160,7 @@ class Lanes:
         )
         return transition, extrinsic
 
-    def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[Finished]:
+    def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[FinishedEpisode]:
         """Write the rewards and the records into the episodes, and return those that are over."""
         sums, gamma = self._sums, self._path.gamma or 1.0
         extrinsic, intrinsic, shaping, total, over = rewards
@@ -177,7 +177,7 @@ class Lanes:
                 *returns, scale, _ = columns[lane]
                 cut_off = bool(part.episode.is_truncated and not part.episode.is_terminated)
                 part.record = {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off}
-                finished.append(Finished(returns, abs(returns[-1]) / (scale or 1.0), cut_off))
+                finished.append(FinishedEpisode(returns, abs(returns[-1]) / (scale or 1.0), cut_off))
                 self._release(part)
             else:
                 part.record = {"steps": self._steps[lane], "sums": columns[lane], "ledger": ledgers[lane]}

@@ -23,7 +23,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from pbim.adapters._engine import RewardPath
 from pbim.adapters._evidence import TrainingReport as TrainingReport
 from pbim.adapters._pool import Pool, State
-from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, Finished, Lanes, agent_episodes, spaces_of
+from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, FinishedEpisode, Lanes, agent_episodes, spaces_of
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus
 from pbim.shaping import Mean, Shaping
@@ -183,7 +183,7 @@ class ShapingConnector(ConnectorV2):
         self._path = self._make_path(1, None, **self._options)  # refuses wrong arguments now
         self._lanes: Lanes | None = None
         self._steps = 0
-        self._finished: list[Finished] = []
+        self._finished: list[FinishedEpisode] = []
         self._has_logged = False
         self._worst = -1.0
 
