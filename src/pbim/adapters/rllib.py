@@ -10,7 +10,7 @@ from pbim._extras import require
 require("pbim.adapters.rllib", "tree")
 
 import copy
-import math
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -31,6 +31,7 @@ from pbim.truncation import Truncation
 
 __all__ = ["ShapingConnector", "TrainingReport", "certificate"]
 
+_LOGGER = logging.getLogger(__name__)
 _COUNTS = ("episodes_certified", "episodes_bootstrapped", "episodes_abandoned")
 
 
@@ -258,16 +259,16 @@ class ShapingConnector(ConnectorV2):
         if config is None:
             return
         self._steps_aside = config.in_evaluation
-        shaping = self._arguments["shaping"]
         modules = self._modules or config.algorithm_config_overrides_per_module
-        gammas = set() if self._modules else {config.gamma}
-        for gamma in gammas | {config.get_config_for_module(module).gamma for module in modules}:
-            if shaping.gamma is not None and not math.isclose(gamma, shaping.gamma, rel_tol=1e-12):
-                raise InputError(
-                    f"gamma must be the same in the learner and the conversion, received {gamma} in "
-                    f"{type(config).__name__} and {shaping.gamma} in {type(shaping).__name__}: what is repaid would "
-                    "not cancel what was paid; call config.training(gamma=...)"
-                )
+        learners = [] if self._modules else [config]
+        for learner in (*learners, *(config.get_config_for_module(module) for module in modules)):
+            gae_lambda = getattr(learner, "lambda_", 0.0 if getattr(learner, "n_step", None) == 1 else None)
+            rollout = None if config.batch_mode == "complete_episodes" else config.get_rollout_fragment_length()
+            line = self._path.check_learner(
+                learner.gamma, type(config).__name__, gae_lambda=gae_lambda, rollout=rollout
+            )
+            if line:
+                _LOGGER.info(f"pbim: {line}")
 
 
 def certificate(algorithm: Any) -> TrainingReport:
