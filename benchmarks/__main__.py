@@ -20,6 +20,7 @@ BENCHMARKS = {
     "qlearning": "learning cliff walking, against plain Python and PyTorch",
     "audit": "auditing a million transitions over a hundred thousand states on one core",
     "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
+    "rllib": "sampling of an RLlib env runner, with the connector against without",
 }
 
 

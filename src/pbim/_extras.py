@@ -21,6 +21,7 @@ EXTRAS = {
     "stable_baselines3": "sb3",
     "torch": "torch",
     "torchrl": "torchrl",
+    "tree": "rllib",
 }
 """The extra of pbim that brings a package."""
 

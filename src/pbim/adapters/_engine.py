@@ -84,7 +84,7 @@ class RewardPath:
         self._live = _Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
         self._frozen: _Episodes | None = None
         self._spaces = spaces
-        self._name, self._learners, self._owns_bonus = _description(intrinsic), learners(intrinsic), False
+        self._name, self._learners, self._owns_bonus = description(intrinsic), learners(intrinsic), False
         self.obs: Any = None
         self.over: Mask = np.zeros(num_envs, np.bool_)
 
@@ -92,6 +92,11 @@ class RewardPath:
     def gamma(self) -> float | None:
         """The conversion's discount; None for one that has none."""
         return None if self.shaping.gamma is None else float(self.shaping.gamma)
+
+    @property
+    def shaping_state(self) -> Any:
+        """The conversion's state in training: the ledgers of running episodes, and F-bar."""
+        return self._live.state
 
     @property
     def training(self) -> bool:
@@ -207,7 +212,7 @@ class RewardPath:
             parts["intrinsic"] = dict(self.intrinsic.state_dict())
         arrays = {f"{part}.{name}": array for part, content in parts.items() for name, array in content.items()}
         place = {} if self.obs is None else to_arrays(self._spaces.obs, self.obs, "obs")
-        names = {"conversion": _description(self.shaping), "bonus": self._name}
+        names = {"conversion": description(self.shaping), "bonus": self._name}
         own = {name: np.array(text) for name, text in names.items()}
         own |= {"running": self._live.running, "over": self.over}
         return {**own, **place, **self._evidence.arrays(), **arrays}
@@ -220,7 +225,7 @@ class RewardPath:
                     f"the saved state has no {name!r}, it holds {sorted(arrays)}: pass what state_dict() returned"
                 )
         saved = str(arrays["conversion"])
-        if saved != _description(self.shaping):
+        if saved != description(self.shaping):
             raise InputError(
                 f"the state was saved with {saved}, this environment is wrapped with {self.shaping!r}: "
                 "wrap it with the conversion it was saved with"
@@ -442,6 +447,6 @@ def _part(arrays: Mapping[str, NDArray[Any]], name: str) -> Arrays:
     return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
 
 
-def _description(component: Any) -> str:
+def description(component: Any) -> str:
     """Return a conversion or a bonus in words that are the same in every process (functions without their address)."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(component))

@@ -44,6 +44,15 @@ def as_batch(space: spaces.Space[Any], batch: Any) -> Any:
     return np.array(batch) if isinstance(batch, list | tuple) and isinstance(space, _ARRAYS) else batch
 
 
+def stack(space: spaces.Space[Any], values: Sequence[Any]) -> Any:
+    """Return single values of ``space`` as one batch, a copy; what is not an array becomes a tuple, as in Gymnasium."""
+    if isinstance(space, spaces.Dict):
+        return {name: stack(part, [value[name] for value in values]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(stack(part, [value[place] for value in values]) for place, part in enumerate(space.spaces))
+    return np.array(values) if isinstance(space, _ARRAYS) else tuple(values)
+
+
 def concatenate(space: spaces.Space[Any], batches: Sequence[Any]) -> Any:
     """Return batches of single values of ``space`` as one batch, one after the other."""
     if isinstance(space, spaces.Dict):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,6 +85,8 @@ class DynamicsBonus(LearnedBonus):
     init_scheme: Init = "orthogonal"
     batch_size: int | None = None
     encode: Encode = flatten
+
+    averaged: ClassVar[tuple[str, ...]] = ("models",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))

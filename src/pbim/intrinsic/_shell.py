@@ -115,7 +115,15 @@ class ShellBonus(Component):
     """A frozen dataclass of settings whose shell answers with NumPy arrays.
 
     Two bonuses of the same settings are equal, whatever they have learned since, and never share a shell.
+
+    Attributes:
+        added: The saved arrays that workers add up when they train one bonus together (counts); names, or their heads.
+        averaged: The saved arrays that they average (networks, moments). All others stay with their worker.
+
     """
+
+    added: ClassVar[tuple[str, ...]] = ()
+    averaged: ClassVar[tuple[str, ...]] = ()
 
     _shell: Shell
 

@@ -111,6 +111,7 @@ class RunningStdScaled(Around):
 
     kind: ClassVar[str] = "running-std-scaled"
     statistics: ClassVar[type[Any] | None] = Sums
+    averaged: ClassVar[tuple[str, ...]] = ("count", "mean", "variance")
     learns_from_pay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -176,6 +177,7 @@ class NormalizedObservations(Around):
 
     kind: ClassVar[str] = "normalized-observations"
     statistics: ClassVar[type[Any] | None] = Moments
+    averaged: ClassVar[tuple[str, ...]] = ("count", "mean", "variance")
 
     def __post_init__(self) -> None:
         positive("NormalizedObservations", clip=self.clip)
@@ -237,6 +239,7 @@ class WarmUp(Around):
 
     kind: ClassVar[str] = "warm-up"
     statistics: ClassVar[type[Any] | None] = UpdateCount
+    averaged: ClassVar[tuple[str, ...]] = ("done",)
 
     def __post_init__(self) -> None:
         integers("WarmUp", steps=self.steps)

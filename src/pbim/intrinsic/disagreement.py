@@ -74,6 +74,7 @@ class Disagreement(LearnedBonus):
     encode: Encode = flatten
 
     kind: ClassVar[str] = "disagreement"
+    averaged: ClassVar[tuple[str, ...]] = ("ensemble",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))

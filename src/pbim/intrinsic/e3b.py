@@ -64,6 +64,7 @@ class E3B(DynamicsBonus):
     kind: ClassVar[str] = "e3b"
     episodic: ClassVar[bool] = True
     stepwise: ClassVar[bool] = True
+    averaged: ClassVar[tuple[str, ...]] = ("dynamics.models",)
 
     def __post_init__(self) -> None:
         positive("E3B", ridge=self.ridge)

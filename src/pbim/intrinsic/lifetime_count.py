@@ -48,6 +48,7 @@ class LifetimeCount(PureBonus):
 
     kind: ClassVar[str] = "lifetime-count"
     stepwise: ClassVar[bool] = True
+    added: ClassVar[tuple[str, ...]] = ("key", "value")
 
     def __post_init__(self) -> None:
         positive("LifetimeCount", beta=self.beta)

@@ -52,6 +52,7 @@ class NovelD(LearnedBonus):
     episodic: ClassVar[bool] = True
     stepwise: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ("obs", "next_obs")
+    averaged: ClassVar[tuple[str, ...]] = ("predictor", "moments")
 
     def __post_init__(self) -> None:
         positive("NovelD", alpha=self.alpha)

@@ -58,6 +58,7 @@ class PseudoCount(LearnedBonus):
 
     kind: ClassVar[str] = "pseudo-count"
     stepwise: ClassVar[bool] = True
+    added: ClassVar[tuple[str, ...]] = ("counts",)
     reads: ClassVar[tuple[str, ...]] = ("next_obs",)
 
     def __post_init__(self) -> None:

@@ -87,6 +87,7 @@ class RND(LearnedBonus):
 
     kind: ClassVar[str] = "rnd"
     reads: ClassVar[tuple[str, ...]] = ("next_obs",)
+    averaged: ClassVar[tuple[str, ...]] = ("predictor", "moments")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))

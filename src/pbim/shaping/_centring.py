@@ -119,12 +119,13 @@ class RunningMean(Centring):
     def run(self, state: Mean, rows: Rows) -> tuple[Mean, Values]:
         """Return, for row t, the mean over all rows before it."""
         bonus = rows.values
-        if bonus.shape[0] == 1 and rows.valid is None and not _arrays.is_exact(bonus):  # one step: no cumulative sums
+        plain = rows.valid is None or isinstance(rows.valid, np.ndarray)
+        if bonus.shape[0] == 1 and plain and not _arrays.is_exact(bonus):  # one step: no cumulative sums
             mean: Any = state.mean
-            num_envs = bonus.shape[1]
-            count = _arrays.counted(state.count, num_envs)
+            added = bonus.shape[1] if rows.valid is None else int(np.count_nonzero(rows.valid))
+            count = _arrays.counted(state.count, added)
             total = _total(bonus, mean.dtype)
-            return Mean(count, mean + (total - num_envs * mean) / count), mean[None, None]
+            return Mean(count, mean + (total - added * mean) / (count if added else 1)), mean[None, None]
         xp = array_namespace(bonus)
         counts, sums = _row_sums(rows)
         total = _arrays.counted(state.count, xp.cumulative_sum(counts))

@@ -176,7 +176,7 @@ class Ledger(Shaping[LedgerState]):
         centre, mean = centring(self.normalize).run(state.centre, rows)
         run = _run_pure
         if isinstance(rows.values, np.ndarray) and not self.calls_back:
-            run = _run_one if len(rows.values) == 1 and rows.valid is None else _run_in_place
+            run = _run_one if len(rows.values) == 1 else _run_in_place
         ledger, memory, shaped = run(self, state, rows, mean)
         return LedgerState(ledger, memory, centre), shaped
 
@@ -289,7 +289,8 @@ def _run_one(conversion: Ledger, state: LedgerState, rows: Rows, mean: Values) -
     """Settle one NumPy row, as an environment's wrapper does at every step, with equations prepared once."""
     values = rows.values[0]
     settle = _prepared(conversion, values.dtype, _arrays.is_exact(values))
-    ledger, memory, shaped = settle(state.ledger, state.memory, values - mean[0], rows.ended[0], None)
+    skipped = None if rows.valid is None else ~rows.valid[0]
+    ledger, memory, shaped = settle(state.ledger, state.memory, values - mean[0], rows.ended[0], skipped)
     return ledger, memory, shaped[None]
 
 

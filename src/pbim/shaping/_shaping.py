@@ -168,11 +168,15 @@ class Shaping(Component, ABC, Generic[StateT]):
             OverflowError: If F' left the range of its dtype.
 
         """
-        if valid is None and not extra and isinstance(state, tuple) and _is_plain(bonus, ended, state[0]):
+        if not extra and isinstance(state, tuple) and _is_plain(bonus, ended, valid, state[0]):
             self._check_state(state)  # few checks are enough for one step of NumPy numbers
+            row = Rows(bonus[None], ended[None], None)
+            if valid is not None:
+                mask: Any = valid
+                row = Rows(np.where(mask, bonus, 0)[None], (mask & ended)[None], mask[None])  # type: ignore[call-overload]
             with np.errstate(over="ignore", invalid="ignore"):
-                after, rows = self._run(state, Rows(bonus[None], ended[None], None), {})
-            if isfinite(np.add.reduce(bonus)) and isfinite(np.add.reduce(rows[0])):  # type: ignore[call-overload]
+                after, rows = self._run(state, row, {})
+            if isfinite(np.add.reduce(row.values[0])) and isfinite(np.add.reduce(rows[0])):
                 return after, rows[0]
         state, shaped = self._convert(1, state, bonus, ended, valid, extra)  # says what is wrong, if anything is
         return state, shaped[0]
@@ -392,10 +396,11 @@ def _first_form(conversion: Shaping[Any]) -> Any:
     return _form(conversion._start(np.zeros(1)))
 
 
-def _is_plain(bonus: Any, ended: Any, lanes: Values) -> bool:
-    """Tell whether one step is NumPy floats and booleans of the state's shape."""
+def _is_plain(bonus: Any, ended: Any, valid: Any, lanes: Values) -> bool:
+    """Tell whether one step is NumPy floats and booleans of the state's shape; ``valid`` may be None."""
     return (
         type(bonus) is type(ended) is type(lanes) is np.ndarray
+        and (valid is None or (type(valid) is np.ndarray and valid.dtype.char == "?" and valid.shape == lanes.shape))
         and bonus.dtype.char in "fd"
         and ended.dtype.char == "?"
         and lanes.dtype.char == "d"
