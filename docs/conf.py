@@ -8,7 +8,6 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.util.nodes import make_refnode
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "src"))
@@ -26,7 +25,6 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
-    "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build", "results/**"]
 templates_path = ["_templates"]
@@ -74,21 +72,16 @@ def open_instead_of_download(app, doctree):
         if target.is_relative_to(DOCS / "results"):
             link = nodes.reference("", "", *node.children, refuri=node["reftarget"])
             node.replace_self(link)
-
-
-def folder_of_results(app, _env, node, contnode):
-    """Let a link to the folder of published results lead to the page that lists them."""
-    if node.get("reftarget") != "results":
-        return None
-    return make_refnode(app.builder, node["refdoc"], "evidence", None, contnode)
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        if node["reftarget"] == "results":  # the folder: the site has a page that lists it
+            node.replace_self(nodes.reference("", "", *node.children, refuri="evidence.html"))
 
 
 def escape_bars(_app, _what, _name, _obj, _options, lines):
     """Keep |x| of a docstring as it is: to reStructuredText it would be a substitution."""
-    bars = re.compile(r"(``.*?``)|\|(?=\S)([^|`]*\S)\|")
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            lines[number] = bars.sub(lambda found: found[1] or rf"\|{found[2]}\|", line)
+            lines[number] = re.sub(r"(`.*?`)|(?<!\\)\|", lambda found: found[1] or r"\|", line)
 
 
 def copy_reports(app, exception):
@@ -107,6 +100,5 @@ def copy_reports(app, exception):
 def setup(app):
     """Connect the steps that Sphinx has no setting for."""
     app.connect("autodoc-process-docstring", escape_bars, priority=400)
-    app.connect("missing-reference", folder_of_results)
     app.connect("doctree-read", open_instead_of_download)
     app.connect("build-finished", copy_reports)

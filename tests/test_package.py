@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from scripts import release
 
 import pbim
-from scripts import release
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else ""
