@@ -67,6 +67,14 @@ def object_at(place: str) -> object:
     return getattr(importlib.import_module(module), name)
 
 
+def same(place: str, other: str) -> bool:
+    """Tell whether two dotted names name one thing; equal last names must do where a framework is not installed."""
+    try:
+        return object_at(place) is object_at(other)
+    except pbim.MissingExtraError:
+        return True
+
+
 @pytest.mark.parametrize("module", ["pbim", *PACKAGES, *ADAPTERS])
 def test_every_public_name_has_a_page(module):
     """A module has a page of its name; anything else is listed once, here or where it also stands."""
@@ -79,7 +87,7 @@ def test_every_public_name_has_a_page(module):
         f"{module}.{name}"
         for name in public_names(module)
         if f"{module}.{name}" not in places | pages
-        and not any(object_at(place) is object_at(f"{module}.{name}") for place in elsewhere[name])
+        and not any(same(place, f"{module}.{name}") for place in elsewhere[name])
     }
     assert not missing, f"list in docs/api: {sorted(missing)}"
 
@@ -88,7 +96,11 @@ def test_every_listed_name_exists_and_is_listed_once():
     listing = [place for page in sorted((ROOT / "docs" / "api").glob("*.md")) for place in names_on(page)]
     assert len(listing) == len(set(listing))
     for place in listing:
-        assert object_at(place) is not None
+        try:
+            assert object_at(place) is not None
+        except pbim.MissingExtraError:  # an adapter's framework is not installed: its source has the name
+            module, name = place.rsplit(".", 1)
+            assert name in public_names(module), place
 
 
 def test_a_name_without_a_page_is_noticed(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HTML = DOCS / "_build" / "html"
-EVIDENCE = {"reproduction.md", "evidence.md"}
+EVIDENCE = {"reproduction.md", "evidence.md", "guidance.md"}
 MOST_WORDS = 12_000
 
 
