@@ -1,25 +1,35 @@
 # Every target sets up .venv by itself when it is missing or stale.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/installed-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+SUM := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+DEMO := .venv/demo-$(SUM)
+STAMP := .venv/installed-$(SUM)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= 2
 
-.PHONY: help setup demo test matrix learning fuzz results lint types bench clean
+.PHONY: help setup demo test matrix learning fuzz results lint types bench docs coverage release clean
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 14
 
 setup: $(STAMP) ## create or refresh .venv
 
-$(STAMP): pyproject.toml constraints.txt
+# What the demo needs; the tests' set is installed on top of it, in the same place.
+$(DEMO):
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"pbim needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}: call make PYTHON=/path/to/python3.11")'
-	@echo "Setting up .venv (once; about two minutes) ..."
+	@echo "Setting up .venv (once; about a minute) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables torch==2.13.0
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[test,lint]'
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation -e '.[studies]'
+	@rm -f .venv/demo-* && touch $@
+
+$(STAMP): $(DEMO)
+	@echo "Adding what the tests need (once; about two minutes) ..."
+	@$(PIP) torch==2.13.0
+	@$(PIP) --no-build-isolation -e '.[test,lint]'
 	@rm -f .venv/installed-* && touch $@
 
-demo: $(STAMP) ## reproduce the paper's cliff walk: 40 runs, verdicts, report (about a minute)
+demo: $(DEMO) ## reproduce the paper's cliff walk: 40 runs, verdicts, report (about a minute)
 	@$(BIN)/pbim reproduce cliff
 
 test: $(STAMP) ## run the tests (installs chromium for the browser tests where it is missing)
@@ -49,5 +59,22 @@ types: $(STAMP) ## check types, strict on src
 bench: $(STAMP) ## measure the conversion against plain Python
 	@$(BIN)/python -m benchmarks shaping
 
+coverage: $(STAMP) ## run the tests and print the share of lines and branches that they reach
+	@scripts/install-browser
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -n $(WORKERS)
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report --skip-covered
+
+release: ## build and check what a release uploads, on every Python there is of 3.11 to 3.13; uploads nothing
+	@scripts/environment release
+	@.envs/release/bin/python scripts/release.py
+
+docs: ## build the site into docs/_build/html, in an environment of its own; warnings are errors
+	@scripts/environment docs
+	@.envs/docs/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@.envs/docs/bin/python -m pytest -q --noconftest -p no:cacheprovider tests/test_site.py
+	@echo "docs/_build/html/index.html"
+
 clean: ## remove everything that was built
-	rm -rf .venv .envs out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv .envs docs/_build docs/api/generated out build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 FILES = sorted(SRC.rglob("*.py"))
-SHARED = {"_arrays", "_extras", "_files", "_jit", "_lazy"}
+SHARED = {"_arrays", "_deprecation", "_extras", "_files", "_jit", "_lazy"}
 """Private modules of the package itself, which all of it shares."""
 
 

@@ -1,13 +1,17 @@
 """What a user installs: light to import, typed, and complete in an empty environment."""
 
+import random
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
+from scripts import release
 
 import pbim
 
@@ -50,7 +54,8 @@ def test_wheel_and_sdist_install_in_an_empty_environment_and_pass_the_readme_exa
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     (sdist,) = tmp_path.glob("*.tar.gz")
-    assert sdist.stat().st_size > 10_000
+    assert 10_000 < sdist.stat().st_size < 1_000_000
+    assert release.problems(wheel, sdist) == []
     pages = {f"pbim/report/page.{kind}" for kind in ("html", "css", "js")}
     assert pages <= set(zipfile.ZipFile(wheel).namelist())
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "empty"], check=True)
@@ -69,6 +74,60 @@ def test_wheel_and_sdist_install_in_an_empty_environment_and_pass_the_readme_exa
     assert python(from_python, str(empty)) == "pbim.RND needs jax, which is not installed: pip install 'pbim[jax]'\n"
     typed = "import importlib.resources as r; print((r.files('pbim') / 'py.typed').is_file())"
     assert python(typed, str(empty)) == "True\n"
+
+
+def test_what_must_not_be_published_is_noticed(tmp_path):
+    wheel, sdist, row = tmp_path / "pbim.whl", tmp_path / "pbim.tar.gz", tmp_path / "runs.parquet"
+    row.write_bytes(random.Random(0).randbytes(release.MOST_BYTES))
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("pbim/__init__.py", "")
+        file.writestr("benchmarks/ppo.py", "")
+    with tarfile.open(sdist, "w:gz") as file:
+        file.add(row, "pbim-0.1.0/docs/results/cliff/runs.parquet")
+    found = " ".join(release.problems(wheel, sdist))
+    assert "benchmarks/ppo.py" in found
+    assert "docs/results/cliff/runs.parquet" in found
+    assert "bytes" in found
+
+
+def test_classifiers_and_conda_name_what_is_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert tuple(named) == release.PYTHONS
+    recipe = (ROOT / "conda" / "meta.yaml").read_text()
+    needs = re.findall(r"^    - (\S+) (>=\S+)$", recipe.split("  run:")[1].split("test:")[0], re.M)
+    wanted = [tuple(re.fullmatch(r"([\w-]+)(>=.*)", each).groups()) for each in project["dependencies"]]
+    assert needs == [("python", project["requires-python"]), *wanted]
+    assert f'version = "{pbim.__version__}"' in recipe
+
+
+def test_the_citation_names_the_paper_and_the_software():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["type"], citation["version"]) == ("software", pbim.__version__)
+    (paper,) = citation["references"]
+    assert paper["title"] in (ROOT / "docs" / "cite.md").read_text()
+    assert paper["title"] in (ROOT / "paper" / "paper.bib").read_text()
+
+
+def test_workflows_call_targets_that_exist():
+    runs = []
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            runs += [step["run"] for step in job["steps"] if "run" in step]
+    called = {word for line in runs if line.startswith("make ") for word in line.split()[1:]}
+    assert {"lint", "types", "coverage", "release", "docs"} <= called
+    for target in called:
+        assert subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True).returncode == 0, target
+
+
+def test_the_demo_installs_what_it_needs_and_the_tests_come_on_top():
+    def recipe(target):
+        plan = ["make", "-n", "-B", target, "PYTHON=python3"]
+        return subprocess.run(plan, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert ".[studies]" in recipe("demo")
+    assert "torch" not in recipe("demo")
+    assert recipe("test").index(".[studies]") < recipe("test").index(".[test,lint]")
 
 
 def test_type_checkers_see_the_same_names():

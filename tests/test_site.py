@@ -1,0 +1,71 @@
+"""The site: short enough to read, and, where it was built (make docs), without a broken link."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+HTML = DOCS / "_build" / "html"
+EVIDENCE = {"reproduction.md", "evidence.md", "guidance.md"}
+MOST_WORDS = 12_000
+
+
+def prose(page: Path) -> list[str]:
+    """Return the words of a page outside of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M).split()
+
+
+def test_docs_outside_reference_and_evidence_stay_short():
+    pages = [*DOCS.glob("*.md"), *(DOCS / "tutorials").glob("*.md")]
+    counts = {page.name: len(prose(page)) for page in pages if page.name not in EVIDENCE}
+    assert sum(counts.values()) <= MOST_WORDS, counts
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text()
+    for page in [*DOCS.glob("*.md"), *(DOCS / "tutorials").glob("*.md")]:
+        name = str(page.relative_to(DOCS).with_suffix(""))
+        assert name == "index" or re.search(rf"^{re.escape(name)}$", index, re.M), f"docs/index.md lacks {name}"
+
+
+def test_every_published_report_is_linked():
+    page = (DOCS / "evidence.md").read_text()
+    for report in DOCS.glob("results/*/report/index.html"):
+        assert str(report.relative_to(DOCS)) in page
+
+
+class Links(HTMLParser):
+    """The links and the anchors of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links, self.anchors = set[str](), set[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name == "id" and value:
+                self.anchors.add(value)
+            elif value and ((tag == "a" and name == "href") or (tag == "img" and name == "src")):
+                self.links.add(value)
+
+
+@pytest.mark.skipif(not (HTML / "index.html").exists(), reason="make docs builds the site")
+def test_no_link_of_the_built_site_is_broken():
+    pages = {path: Links(path.read_text()) for path in HTML.rglob("*.html") if "results" not in path.parts}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            target = urlsplit(link)
+            if target.scheme or target.netloc:
+                continue
+            file = (path.parent / unquote(target.path)).resolve() if target.path else path
+            file = file / "index.html" if file.is_dir() else file
+            lost = target.fragment and file in pages and unquote(target.fragment) not in pages[file].anchors
+            if not file.exists() or lost:
+                broken.append(f"{path.relative_to(HTML)} -> {link}")
+    assert not broken
