@@ -1,7 +1,7 @@
 """RLlib: which row of the batch an episode has, and the record of an episode that travels with it.
 
 RLlib hands a connector a list of episodes, of which some stepped, some were reset and some are new; in a multi-agent
-environment every agent has one of its own. A bonus and a conversion want fixed rows. ``Lanes`` gives each running
+environment every agent has one of its own. A bonus and a conversion want fixed rows. ``EpisodeLanes`` gives each running
 episode a row (a lane) from its first observation to its last.
 
 The record of a running episode, its ledger and its returns, is written into ``custom_data`` after every step. RLlib
@@ -88,7 +88,7 @@ def lane_arrays(state: Any) -> list[Any]:
     return [state] if getattr(state, "ndim", 0) else []
 
 
-class Lanes:
+class EpisodeLanes:
     """The rows of running episodes: their latest observations, ages and returns."""
 
     def __init__(self, path: RewardPath, spaces: Spaces, first: Any) -> None:

@@ -23,7 +23,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from pbim.adapters._engine import RewardPath
 from pbim.adapters._evidence import TrainingReport as TrainingReport
 from pbim.adapters._pool import Pool, State
-from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, FinishedEpisode, Lanes, agent_episodes, spaces_of
+from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, FinishedEpisode, EpisodeLanes, agent_episodes, spaces_of
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus
 from pbim.shaping import Mean, Shaping
@@ -182,7 +182,7 @@ class ShapingConnector(ConnectorV2):
         self._intrinsic = copy.deepcopy(self._arguments["intrinsic"])  # env runners of one process share the original
         self._pool = Pool(self._intrinsic, self._arguments["shaping"])
         self._path = self._make_path(1, None, **self._options)  # refuses wrong arguments now
-        self._lanes: Lanes | None = None
+        self._lanes: EpisodeLanes | None = None
         self._steps = 0
         self._finished: list[FinishedEpisode] = []
         self._has_logged = False
@@ -217,21 +217,21 @@ class ShapingConnector(ConnectorV2):
                 if episode.is_truncated:
                     episode.is_terminated, episode.is_truncated = True, False
 
-    def _make_lanes(self, num_episodes: int, first: AgentEpisode) -> Lanes:
+    def _make_lanes(self, num_episodes: int, first: AgentEpisode) -> EpisodeLanes:
         spaces = spaces_of(first, self.input_observation_space, self.input_action_space)
         count = num_episodes
         if isinstance(first.whole, MultiAgentEpisode):
             agents = self.input_observation_space or first.whole.agent_episodes
             count *= len(agents)
         self._path = self._make_path(count, spaces, update_every=self._options["update_every"])
-        self._lanes = Lanes(self._path, spaces, first.episode.observations.data[-1])
+        self._lanes = EpisodeLanes(self._path, spaces, first.episode.observations.data[-1])
         return self._lanes
 
     def _note(self) -> None:
         if self._steps:
             self._pool.note(self._path, self._steps)
 
-    def _log(self, metrics: Any, lanes: Lanes) -> None:
+    def _log(self, metrics: Any, lanes: EpisodeLanes) -> None:
         """Log the returns of episodes that finished, and the verdict so far, under ``pbim`` of the env runners."""
         window = 100
         if self._config is not None:  # RLlib joins the windows of the env runners, and divides its own alike
