@@ -77,11 +77,12 @@ def open_instead_of_download(app, doctree):
             node.replace_self(nodes.reference("", "", *node.children, refuri="evidence.html"))
 
 
-def escape_bars(_app, _what, _name, _obj, _options, lines):
-    """Keep |x| of a docstring as it is: to reStructuredText it would be a substitution."""
+def escape_shapes(_app, _what, _name, _obj, _options, lines):
+    """Keep |x| and (*batch, 1) of a docstring as they are: to reStructuredText they would be markup."""
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            lines[number] = re.sub(r"(`.*?`)|(?<!\\)\|", lambda found: found[1] or r"\|", line)
+            escaped = re.sub(r"(`.*?`)|(?<!\\)\|", lambda found: found[1] or r"\|", line)
+            lines[number] = re.sub(r"\(\*(?=\w)", r"(\*", escaped)
 
 
 def copy_reports(app, exception):
@@ -99,6 +100,6 @@ def copy_reports(app, exception):
 
 def setup(app):
     """Connect the steps that Sphinx has no setting for."""
-    app.connect("autodoc-process-docstring", escape_bars, priority=400)
+    app.connect("autodoc-process-docstring", escape_shapes, priority=400)
     app.connect("doctree-read", open_instead_of_download)
     app.connect("build-finished", copy_reports)

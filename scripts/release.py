@@ -21,7 +21,7 @@ MOST_BYTES = 1_000_000
 
 def run(*command: object, **options: object) -> None:
     """Run a command, show it, and stop where it fails."""
-    print("$", *(Path(each).name if isinstance(each, Path) else each for each in command), flush=True)
+    print("$", *(each.name if isinstance(each, Path) else str(each).partition("\n")[0] for each in command), flush=True)
     subprocess.run([str(each) for each in command], check=True, **options)  # type: ignore[call-overload]
 
 
