@@ -1,0 +1,47 @@
+"""The matrix of releases: every list is pinned, names tests that exist, and its lower bounds are those we declare."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LISTS = {path.stem: path.read_text() for path in sorted((ROOT / "environments").glob("*.txt"))}
+ROWS = [name for name, text in LISTS.items() if "\n# tests " in text]
+
+
+def pins(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {name.lower().replace("_", "-"): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_package_is_pinned_and_every_test_exists(name: str) -> None:
+    assert all(pins(LISTS[name]).values()), name
+    for line in re.findall(r"^# tests (.*)$", LISTS[name], re.MULTILINE):
+        for word in line.split():
+            assert not word.startswith("tests/") or (ROOT / word).exists(), word
+
+
+def test_the_oldest_environment_holds_the_lower_bounds_we_declare() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["jax"], *extras["gymnasium"], *extras["sb3"]]
+    oldest = pins(LISTS["oldest"])
+    for requirement in declared:
+        name, _, bound = requirement.partition(">=")
+        if bound:
+            found = oldest[name.lower().replace("_", "-")]
+            assert re.sub(r"(\.0)+$", "", found) == re.sub(r"(\.0)+$", "", bound), requirement
+
+
+def test_an_unknown_environment_is_one_sentence() -> None:
+    done = subprocess.run([sys.executable, ROOT / "scripts/matrix.py", "youngest"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no environment youngest; there are newest, " in done.stderr
+    script = subprocess.run([ROOT / "scripts/environment", "youngest"], capture_output=True, text=True)
+    assert script.returncode == 2
+    assert "scripts/environment needs one of: " in script.stderr
