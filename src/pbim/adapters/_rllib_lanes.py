@@ -1,8 +1,8 @@
 """RLlib: which row of the batch an episode has, and the record of an episode that travels with it.
 
 RLlib hands a connector a list of episodes, of which some stepped, some were reset and some are new; in a multi-agent
-environment every agent has one of its own. A bonus and a conversion want fixed rows. ``EpisodeLanes`` gives each running
-episode a row (a lane) from its first observation to its last.
+environment every agent has one of its own. A bonus and a conversion want fixed rows. ``EpisodeLanes`` gives each
+running episode a row (a lane) from its first observation to its last.
 
 The record of a running episode, its ledger and its returns, is written into ``custom_data`` after every step. RLlib
 copies that into the next chunk when it cuts an episode into fragments, so that another connector can go on from it.

@@ -23,7 +23,7 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from pbim.adapters._engine import RewardPath
 from pbim.adapters._evidence import TrainingReport as TrainingReport
 from pbim.adapters._pool import Pool, State
-from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, FinishedEpisode, EpisodeLanes, agent_episodes, spaces_of
+from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, EpisodeLanes, FinishedEpisode, agent_episodes, spaces_of
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus
 from pbim.shaping import Mean, Shaping
