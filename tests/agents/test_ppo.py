@@ -79,7 +79,7 @@ def test_a_gradient_step_equals_pytorchs():
         log_prob, advantage, value = -2 + 0.3 * rng.normal(size=(3, steps, n))
         target = value + advantage
         minibatch = Minibatch(
-            config.network.prepare(jnp.asarray(image.reshape(-1, 7, 7, 3))),
+            config.network.prepare(jnp.asarray(image.reshape(-1, 7, 7, 3))).T,
             *(jnp.asarray(x, jnp.float32) for x in (memory.T, mask)),
             jnp.asarray(action.ravel()),
             *(jnp.asarray(x.ravel(), jnp.float32) for x in (log_prob, advantage)),

@@ -1,17 +1,25 @@
 """The PPO update: epochs of minibatches of masked subsequences, and one clipped Adam step each."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax  # type: ignore[import-untyped]
 from jax import Array
+from jax.custom_batching import custom_vmap
 
-from pbim.agents import _layers
+from pbim.agents import _layers, _views
+from pbim.agents._views import Views
 from pbim.agents.networks import Output, Params
 
 if TYPE_CHECKING:
     from pbim.agents._config import PPO
+
+
+USUAL_SHARE = 5 / 8
+"""Distinct views per frame of a minibatch that are nearly always enough (see ``_views``)."""
 
 
 class LearnerState(NamedTuple):
@@ -40,9 +48,12 @@ class Batch(NamedTuple):
 
 
 class Minibatch(NamedTuple):
-    """Subsequences: rows (steps * n, K), memory (rows, n), mask (steps, n), the others (..., steps * n)."""
+    """Subsequences: obs (K, steps * n), memory (rows, n), mask (steps, n), the others (..., steps * n).
 
-    rows: Array
+    With ``which`` (steps * n,) the frames show ``obs[:, which]``, all among the first ``views`` () columns.
+    """
+
+    obs: Array
     memory: Array
     mask: Array
     action: Array
@@ -51,15 +62,18 @@ class Minibatch(NamedTuple):
     value: Array
     target: Array
     weight: Array
+    which: Array | None = None
+    views: Array | None = None
 
 
 class Draw(NamedTuple):
-    """A minibatch: subsequences and weights (n,), their frames (steps, n), their rows of ``_on_end`` (K,)."""
+    """A minibatch: subsequences and weights (n,), their frames (steps, n), their rows of ``_on_end`` (K,), views."""
 
     sequences: Array
     weight: Array
     frames: Array
     rows: Array
+    views: Views | None
 
 
 class Losses(NamedTuple):
@@ -70,6 +84,9 @@ class Losses(NamedTuple):
     policy_loss: Array
     value_loss: Array
     gradient_norm: Array
+
+
+Gradient = tuple[Params, tuple[Losses, list[Array]]]
 
 
 def start(config: "PPO", key: Array) -> LearnerState:
@@ -84,6 +101,7 @@ def learn(config: "PPO", learner: LearnerState, batch: Batch, key: Array) -> tup
     may_be_empty = cuts.shift > 0 and cuts.num_envs >= cuts.per_minibatch  # so many are left out of a shifted epoch
     columns = _columns(config, batch)
     rows = batch.rows.reshape(-1, batch.rows.shape[-1])
+    numbers = _views.number(rows)
     first = cuts.starts(batch.memory, jnp.zeros((), bool))
     begin = jnp.where(learner.epochs % 2 == 1, cuts.starts(batch.memory, jnp.ones((), bool)), first)
 
@@ -92,7 +110,11 @@ def learn(config: "PPO", learner: LearnerState, batch: Batch, key: Array) -> tup
         shifted = learner.epochs % 2 == 1
         order, weights = cuts.draw(key, shifted)
         frames = jax.vmap(cuts.frames, in_axes=(0, None))(order, shifted)
-        on_end = _on_end(rows, frames)
+        views, shown = None, frames.reshape(len(frames), -1)
+        if numbers is not None:
+            views = jax.vmap(partial(_views.distinct, below=config.frames))(numbers[shown])
+            shown = jnp.take_along_axis(shown, views.first, axis=1)
+        on_end = _on_end(rows, shown)
         places = jnp.arange(on_end.shape[0]).reshape(len(order), -1)
 
         def step(inner: tuple[Params, Any], draw: Draw) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
@@ -104,7 +126,7 @@ def learn(config: "PPO", learner: LearnerState, batch: Batch, key: Array) -> tup
             return after, (losses, _memory_at_cut(config, memories, shifted))
 
         (params, optimizer), (losses, passed) = jax.lax.scan(
-            step, (learner.params, learner.optimizer), Draw(order, weights, frames, places)
+            step, (learner.params, learner.optimizer), Draw(order, weights, frames, places, views)
         )
         if config.refresh_memories and cuts.shift and config.memory != "none":
             starts = cuts.refresh(order, passed, first, shifted)
@@ -118,18 +140,50 @@ def gradient_step(
     config: "PPO", params: Params, optimizer: Any, minibatch: Minibatch
 ) -> tuple[Params, Any, Losses, list[Array]]:
     """Take one Adam step on a minibatch, with the gradient's norm clipped."""
-
-    def objective(params: Params) -> tuple[Array, tuple[Losses, list[Array]]]:
-        output, memories = config.network.unroll(params, minibatch.rows, minibatch.memory, minibatch.mask)
-        loss, losses = ppo_loss(config, output, minibatch)
-        return loss, (losses, memories)
-
-    gradient, (losses, memories) = jax.grad(objective, has_aux=True)(params)
+    gradient, (losses, memories) = _gradient(config, params, minibatch)
     norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
     scale = jnp.minimum(1.0, config.max_gradient_norm / (norm + 1e-6))
     updates, optimizer = _adam(config).update(jax.tree.map(lambda leaf: leaf * scale, gradient), optimizer, params)
     params = optax.apply_updates(params, updates)
     return params, optimizer, losses._replace(gradient_norm=norm), memories
+
+
+def _gradient(config: "PPO", params: Params, minibatch: Minibatch) -> Gradient:
+    """Return the gradient of the loss, its parts, and the memories on the way.
+
+    Only as many views are embedded as a minibatch usually has; where it has more, all its frames are.
+    """
+
+    def embedding(size: int, params: Params, minibatch: Minibatch) -> Gradient:
+        def objective(params: Params) -> tuple[Array, tuple[Losses, list[Array]]]:
+            rows = minibatch.obs[:, :size].T
+            output, memories = config.network.unroll(params, rows, minibatch.memory, minibatch.mask, minibatch.which)
+            loss, losses = ppo_loss(config, output, minibatch)
+            return loss, (losses, memories)
+
+        found: Gradient = jax.grad(objective, has_aux=True)(params)
+        return found
+
+    frames = minibatch.obs.shape[1]
+    few, every = math.ceil(USUAL_SHARE * frames), partial(embedding, frames)
+    if minibatch.views is None:
+        return every(params, minibatch)
+
+    @custom_vmap
+    def either(params: Params, minibatch: Minibatch) -> Gradient:
+        found: Gradient = jax.lax.cond(
+            cast(Array, minibatch.views) <= few, partial(embedding, few), every, params, minibatch
+        )
+        return found
+
+    @either.def_vmap
+    def _(seeds: int, batched: Any, *arguments: Any) -> Any:  # a condition per seed would compute both
+        axes = jax.tree.map(lambda has: 0 if has else None, tuple(batched))
+        found = jax.vmap(every, in_axes=axes, axis_size=seeds)(*arguments)
+        return found, jax.tree.map(lambda _: True, found)
+
+    found: Gradient = either(params, minibatch)
+    return found
 
 
 def ppo_loss(config: "PPO", output: Output, minibatch: Minibatch) -> tuple[Array, Losses]:
@@ -174,11 +228,11 @@ def _columns(config: "PPO", batch: Batch) -> Array:
 
 
 def _on_end(rows: Array, frames: Array) -> Array:
-    """Return rows of frames (minibatches, steps, n) as columns, (minibatches * K, steps * n), once for an epoch.
+    """Return rows of frames (minibatches, n) as columns, (minibatches * K, n), once for an epoch.
 
     A minibatch takes its part by a gather, which XLA writes down once; a slice it would repeat in every window.
     """
-    taken = _layers.take_rows(rows, frames.reshape(len(frames), -1))
+    taken = _layers.take_rows(rows, frames)
     return taken.swapaxes(1, 2).reshape(-1, taken.shape[1]).astype(jnp.float32)
 
 
@@ -186,7 +240,7 @@ def _minibatch(on_end: Array, columns: Array, starts: Array, draw: Draw) -> Mini
     mask, action, log_prob, advantage, *values = _layers.take_rows(columns, draw.frames.reshape(-1)).T
     critics = len(values) // 2
     return Minibatch(
-        rows=_layers.take_rows(on_end, draw.rows).T,
+        obs=_layers.take_rows(on_end, draw.rows),
         memory=_layers.take_rows(starts, draw.sequences).T,
         mask=mask.reshape(draw.frames.shape),
         action=action.astype(jnp.int32),
@@ -195,6 +249,8 @@ def _minibatch(on_end: Array, columns: Array, starts: Array, draw: Draw) -> Mini
         value=jnp.stack(values[:critics]),
         target=jnp.stack(values[critics:]),
         weight=jnp.tile(draw.weight, draw.frames.shape[0]),
+        which=None if draw.views is None else draw.views.which,
+        views=None if draw.views is None else draw.views.total,
     )
 
 

@@ -11,6 +11,7 @@ from jax import Array
 from pbim.agents import _layers as layers
 from pbim.agents._layers import LayerParams
 from pbim.agents._memory import RecurrentCell, gru_step, lstm_step
+from pbim.agents._views import spread
 from pbim.envs.protocol import SMALLEST_IMAGE
 from pbim.errors import InputError
 
@@ -133,14 +134,20 @@ class Network:
         weight, bias = params.hidden.weight[self.head_size :], params.hidden.bias[self.head_size :]
         return layers.affine(*params.critic, jnp.tanh(layers.affine(weight, bias, core)))
 
-    def unroll(self, params: Params, rows: Array, memory: Array, mask: Array) -> tuple[Output, list[Array]]:
+    def unroll(
+        self, params: Params, rows: Array, memory: Array, mask: Array, which: Array | None = None
+    ) -> tuple[Output, list[Array]]:
         """Run subsequences: rows (steps * batch, K), memory (rows, batch) before them, mask (steps, batch).
 
-        ``mask`` is 0 where an episode starts, which empties the memory. Returns outputs over steps * batch (all of
-        step 0 first) and the memory before the first step, which gets no gradient, and after each.
+        ``mask`` is 0 where an episode starts, which empties the memory; with ``which`` (steps * batch,) the rows are
+        ``rows[which]``, each embedded once. Returns outputs over steps * batch (all of step 0 first) and the memory
+        before the first step, which gets no gradient, and after each.
         """
         steps, batch = mask.shape
-        embedding = self.embed(params, rows).reshape(-1, steps, batch)
+        embedding = self.embed(params, rows)
+        if which is not None:
+            embedding = spread(embedding, which)
+        embedding = embedding.reshape(-1, steps, batch)
         memory = jax.lax.stop_gradient(memory)
         memories, cores = [memory], []
         for index in range(steps):
