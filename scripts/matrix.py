@@ -3,7 +3,7 @@
 An environment takes part if its list has a line "# tests ...", which names what to run there. "newest" is the
 environment that runs this script. Each cell is the worst residual of a finished episode, relative to the largest F'.
 
-usage: scripts/matrix.py [--write FILE] [NAME ...]
+usage: scripts/matrix.py [--write FILE] [--quick] [NAME ...]
 """
 
 import argparse
@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "environments"
 NEWEST = "newest"
 TESTS = "tests/testing/test_check_adapter.py tests/adapters --ignore tests/adapters/test_examples.py"
+QUICK = "tests/testing/test_check_adapter.py tests/adapters/test_gymnasium.py"
+"""What --quick runs instead, in every environment."""
 PACKAGES = {"numpy": "NumPy", "gymnasium": "Gymnasium", "stable-baselines3": "SB3", "jax": "JAX"}
 MARKS = ("<!-- matrix -->", "<!-- end of matrix -->")
 
