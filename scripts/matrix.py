@@ -126,11 +126,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; all by default")
     parser.add_argument("--write", type=Path, help="a page with the marks of the table, such as docs/adapters.md")
+    parser.add_argument("--quick", action="store_true", help=f"run {QUICK} only")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.names) - known.keys())
     if unknown:
         parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(known)}")
-    rows = [run(name, known[name]) for name in arguments.names or known]
+    rows = [run(name, QUICK if arguments.quick else known[name]) for name in arguments.names or known]
     text = table(rows)
     print(text)
     if arguments.write:

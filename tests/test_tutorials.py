@@ -35,6 +35,7 @@ def test_every_tutorial_is_listed():
     assert {page.stem for page in TUTORIALS.glob("*.md")} == set(SAYS)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize("name", SAYS)
 def test_tutorials_run_and_print_what_they_say(name, tmp_path):
     printed = run(TUTORIALS / f"{name}.md", tmp_path)
