@@ -25,7 +25,8 @@ from pbim.intrinsic.protocol import Transition
 RECORD = "pbim"
 """The key of ``episode.custom_data`` under which an episode's record is; in a multi-agent episode, by agent."""
 RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
-_SCALE, _DISCOUNT = len(RETURNS), len(RETURNS) + 1
+_NOTHING = [0.0] * len(RETURNS) + [0.0, 1.0]
+"""``RETURNS``, sum gamma^t |F'_t| and gamma^t before the first step of an episode."""
 
 
 class FinishedEpisode(NamedTuple):
@@ -99,8 +100,7 @@ class EpisodeLanes:
         self._obs: list[Any] = [first] * count  # an empty lane shows what some episode began with
         self._steps = [0] * count
         self._batch: Any = None
-        self._sums: NDArray[np.float64] = np.zeros((_DISCOUNT + 1, count))
-        self._sums[_DISCOUNT] = 1
+        self._sums = [_NOTHING] * count
         self.abandoned = 0
 
     def place(self, parts: list[AgentEpisode], complete: bool) -> dict[int, AgentEpisode]:
@@ -138,49 +138,48 @@ class EpisodeLanes:
         """Return the step of all lanes as one batch, and its extrinsic rewards; lanes without a step are not valid."""
         count = self._path.num_envs
         any_action = next(iter(stepped.values())).episode.actions.data[-1]
-        actions, infos = [any_action] * count, [dict[str, Any]()] * count
-        flags, extrinsic = np.zeros((3, count), np.bool_), np.zeros(count)
+        actions, infos, extrinsic = [any_action] * count, [dict[str, Any]()] * count, [0.0] * count
+        terminated, truncated, valid = [False] * count, [False] * count, [False] * count
         before = stack(self._spaces.obs, self._obs) if self._batch is None else self._batch
         for lane, (_, _, episode) in stepped.items():
             self._obs[lane] = episode.observations.data[-1]
             self._steps[lane] = episode.t
             actions[lane], infos[lane] = episode.actions.data[-1], episode.infos.data[-1]
             extrinsic[lane] = episode.rewards.data[-1]
-            flags[:, lane] = episode.is_terminated, episode.is_truncated, True
-        terminated, truncated, valid = flags
+            terminated[lane], truncated[lane], valid[lane] = episode.is_terminated, episode.is_truncated, True
         self._batch = stack(self._spaces.obs, self._obs)
         transition = Transition(
             obs=before,
             action=stack(self._spaces.action, actions),
             next_obs=self._batch,
-            terminated=terminated,
-            truncated=truncated,
+            terminated=np.array(terminated, np.bool_),
+            truncated=np.array(truncated, np.bool_),
             info=ListedInfo(infos),
-            valid=None if len(stepped) == count else valid,
+            valid=None if len(stepped) == count else np.array(valid),
         )
-        return transition, extrinsic
+        return transition, np.array(extrinsic, np.float64)
 
     def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[FinishedEpisode]:
         """Write the rewards and the records into the episodes, and return those that are over."""
-        sums, gamma = self._sums, self._path.gamma or 1.0
-        extrinsic, intrinsic, shaping, total, over = rewards
-        discounted = sums[_DISCOUNT] * shaping
-        sums[:_DISCOUNT] += extrinsic, intrinsic, shaping, discounted, np.abs(discounted)
-        sums[_DISCOUNT, list(stepped)] *= gamma
+        gamma = self._path.gamma or 1.0
+        extrinsic, intrinsic, shaping, total, over = (part.tolist() for part in rewards)
         state = self._path.shaping_state
         rows = [leaf.T.copy() if leaf.ndim > 1 else leaf.tolist() for leaf in lane_arrays(state)]
-        ledgers = list(zip(*rows, strict=True))
-        totals, columns, ended, finished = total.tolist(), sums.T.tolist(), over.tolist(), []
-        for lane, part in stepped.items():
-            part.episode.rewards.data[-1] = totals[lane]
-            if ended[lane]:
-                *returns, scale, _ = columns[lane]
+        ledgers, finished = list(zip(*rows, strict=True)), []
+        for lane, part in stepped.items():  # numbers of Python: for a few lanes NumPy would cost more
+            part.episode.rewards.data[-1] = total[lane]
+            task, bonus, paid, discounted, scale, discount = self._sums[lane]
+            now = discount * shaping[lane]
+            returns = [task + extrinsic[lane], bonus + intrinsic[lane], paid + shaping[lane], discounted + now]
+            if over[lane]:
                 cut_off = bool(part.episode.is_truncated and not part.episode.is_terminated)
                 part.record = {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off}
-                finished.append(FinishedEpisode(returns, abs(returns[-1]) / (scale or 1.0), cut_off))
+                residual = abs(returns[-1]) / ((scale + abs(now)) or 1.0)
+                finished.append(FinishedEpisode(returns, residual, cut_off))
                 self._release(part)
             else:
-                part.record = {"steps": self._steps[lane], "sums": columns[lane], "ledger": ledgers[lane]}
+                self._sums[lane] = [*returns, scale + abs(now), discount * gamma]
+                part.record = {"steps": self._steps[lane], "sums": self._sums[lane], "ledger": ledgers[lane]}
         return finished
 
     def _take(self, part: AgentEpisode) -> int:
@@ -206,7 +205,7 @@ class EpisodeLanes:
         self._clear(lane)
 
     def _clear(self, lane: int) -> None:
-        self._sums[:, lane], self._sums[_DISCOUNT, lane] = 0, 1
+        self._sums[lane] = _NOTHING
 
     def _drop_missing(self, parts: list[AgentEpisode]) -> None:
         """Abandon episodes that run no more: the environments were reset, or an agent's episode ended without it."""
@@ -224,9 +223,9 @@ class EpisodeLanes:
         """Go on with an episode that another connector began, from the record it left."""
         self._steps[lane] = record["steps"]
         self._obs[lane] = episode.observations.data[record["steps"] - episode.t - 1]
-        self._sums[:, lane] = record["sums"]
+        self._sums[lane] = list(record["sums"])
         arrays = {name: np.array(array) for name, array in self._path.state_dict().items()}
-        total, scale, discount = self._sums[_SCALE - 1 :, lane]
+        total, scale, discount = record["sums"][-3:]
         certificate = {"total": total, "scale": scale, "discount": discount}
         lanes = [name for name, array in arrays.items() if name.startswith("shaping.") and array.ndim]
         columns = dict(zip(lanes, record["ledger"], strict=True))
