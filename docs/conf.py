@@ -8,11 +8,13 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.ext.autodoc.mock import _MockObject
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "src"))
 
 import pbim  # noqa: E402 - this clone's pbim, whatever is installed
+from pbim._extras import EXTRAS  # noqa: E402
 
 project = "pbim"
 author = "The pbim developers"
@@ -48,11 +50,11 @@ autosummary_imported_members = True
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-autodoc_mock_imports = [
-    name
-    for name in ("gymnax", "navix", "ray", "rsl_rl", "tensordict", "torchrl", "xminigrid", "envpool")
-    if find_spec(name) is None
-]
+MISSING = {
+    name for name in (*EXTRAS, "envpool", "gymnax", "navix", "tensordict", "xminigrid") if find_spec(name) is None
+}
+autodoc_mock_imports = sorted(MISSING | ({"ray"} if "tree" in MISSING else set()))  # RLlib does not import without tree
+_MockObject.__or__ = _MockObject.__ror__ = lambda self, _other: self  # hints such as AlgorithmConfig | None
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 python_maximum_signature_line_length = 88
