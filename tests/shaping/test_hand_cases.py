@@ -127,7 +127,8 @@ def test_rewards_keep_their_dtype_and_ledgers_are_wide(library, dtype):
 
 
 def test_jax_ledgers_are_wide_when_x64_is_enabled():
-    wide = getattr(jax, "enable_x64", None) or import_module("jax.experimental").enable_x64  # its older place
+    home = jax if hasattr(jax, "enable_x64") else import_module("jax.experimental")  # its older place
+    wide = home.enable_x64
     with wide(True):
         bonus = jnp.ones((4, 3), jnp.float32)
         conversion = pbim.PBIM(gamma=0.9)
