@@ -9,10 +9,7 @@ import time
 from typing import Any
 
 import numpy as np
-from ray.rllib.algorithms.ppo import PPOConfig
-from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 
-from pbim.adapters.rllib import ShapingConnector
 from pbim.intrinsic import EpisodicCount, Transition
 from pbim.shaping import Geometric
 
@@ -40,7 +37,12 @@ def run(quick: bool = False) -> dict[str, Any]:
     return {"overhead": overhead, "goal": GOAL, "worst_residual": worst, "cases": cases}
 
 
-def _runner(num_envs: int, with_connector: bool) -> SingleAgentEnvRunner:
+def _runner(num_envs: int, with_connector: bool) -> Any:
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    from pbim.adapters.rllib import ShapingConnector
+
     def connector(*_: Any) -> ShapingConnector:
         return ShapingConnector(intrinsic=EpisodicCount(key=_cell), shaping=Geometric(gamma=GAMMA))
 

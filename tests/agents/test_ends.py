@@ -146,6 +146,7 @@ def test_bootstrap_in_q_learning_adds_the_next_value_and_leaves_the_ledger_open(
     assert (np.asarray(after.certificate.episodes) == 0).all()
 
 
+@pytest.mark.learning
 def test_a_time_limit_that_is_a_window_changes_nothing_but_the_rows_of_ppo():
     """Windows of 7 and of 1000 steps give one and the same run; episodes that terminate are settled in both."""
 
@@ -195,6 +196,7 @@ def test_endless_doorkeys_have_no_shortest_way():
     assert int(carry.world.state.step.max()) > 9
 
 
+@pytest.mark.learning
 def test_an_environment_that_restarts_at_the_goal_only_goes_on_past_its_time_limit():
     """As torch-ac's first port to Gymnasium: memory and targets stop at every truncation, layout and counts do not."""
     config = PPO(

@@ -132,6 +132,7 @@ def test_resuming_from_a_file_is_bit_identical(tmp_path):
     assert checkpoint.digest(straight) == checkpoint.digest(resumed)
 
 
+@pytest.mark.learning
 def test_seeds_are_a_vmap():
     config = counting(total_frames=64)
     keys = jax.random.split(jax.random.key(0), 2)
@@ -140,6 +141,7 @@ def test_seeds_are_a_vmap():
     np.testing.assert_allclose(both.entropy[1], one.entropy, rtol=1e-4)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(
     "changes",
     [

@@ -89,6 +89,7 @@ def test_seeds_share_in_a_vmap_too():
     assert_alike(each(shared), each(plain))
 
 
+@pytest.mark.learning
 def test_training_takes_the_same_course(monkeypatch):
     """Three updates from one start, with views shared and with none."""
     config = replace(

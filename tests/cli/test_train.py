@@ -112,6 +112,7 @@ def test_options_are_the_fields_of_the_components():
     assert (rnd.intrinsic.features, rnd.intrinsic.learning_rate, rnd.learning_rate) == (16, 0.01, 1e-3)
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize(
     "kind",
     [

@@ -7,7 +7,7 @@ import pytest
 
 import pbim.envs
 from pbim.config import components, decode, encode
-from pbim.envs import CliffWalk, DoorKey, Flattened, Gymnax, HostEnv, Navix, RiverSwim, ToyText, XMiniGrid
+from pbim.envs import CliffWalk, Craftax, DoorKey, Flattened, Gymnax, HostEnv, Navix, RiverSwim, ToyText, XMiniGrid
 
 EVERY = [
     CliffWalk(width=7, slip=0.5),
@@ -15,6 +15,7 @@ EVERY = [
     RiverSwim(max_steps=7),
     ToyText(id="Taxi-v4", max_steps=10_000),
     Gymnax(id="CartPole-v1", limit=9),
+    Craftax(id="Craftax-Classic-Symbolic-v1"),
     Navix(id="Navix-DoorKey-5x5-v0"),
     XMiniGrid(id="MiniGrid-DoorKey-5x5"),
     Flattened(env=XMiniGrid(id="XLand-MiniGrid-R1-9x9")),

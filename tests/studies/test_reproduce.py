@@ -213,6 +213,7 @@ def cluster(cache):
     process.communicate(timeout=60)
 
 
+@pytest.mark.learning
 def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference, cluster):
     process, address = cluster
     driver = started(cache, tmp_path, "--seeds", "10", "--engine", "ray", "--address", address)

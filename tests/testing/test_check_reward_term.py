@@ -116,7 +116,7 @@ def test_without_environment():
     )
     source = Path(__file__).read_text().split("def test_a_safe_term")[0].replace("pytest_plugins", "_")
     pytester.makepyfile(cells_of_a_user=source)
-    result = pytester.runpytest("-p", "pbim.pytest_plugin", "--strict-markers", "-p", "no:cacheprovider")
+    result = pytester.runpytest("--strict-markers", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["*3 -> 3 pays 0.3 in each round*", "*needs a fixture named 'env'*"])
     assert "the test itself must not run" not in result.stdout.str()

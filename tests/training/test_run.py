@@ -76,6 +76,7 @@ class Schedule:
     checkpoint_every: ClassVar[int] = 9
     evaluate_every: ClassVar[int] = 3
     evaluation_episodes: ClassVar[int] = 2
+    tensorboard: ClassVar[bool] = False
 
     def settings(self) -> str:
         return "{}"
