@@ -125,7 +125,7 @@ def main() -> int:
     known = environments()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; all by default")
-    parser.add_argument("--write", type=Path, help="a page with the marks of the table, such as docs/adapters.md")
+    parser.add_argument("--write", type=Path, help="a page with the marks of the table, such as docs/matrix.md")
     parser.add_argument("--quick", action="store_true", help=f"run {QUICK} only")
     arguments = parser.parse_args()
     unknown = sorted(set(arguments.names) - known.keys())

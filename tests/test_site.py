@@ -10,18 +10,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HTML = DOCS / "_build" / "html"
-EVIDENCE = {"reproduction.md", "evidence.md", "guidance.md"}
-MOST_WORDS = 13_500
+EVIDENCE = {"reproduction.md", "evidence.md", "guidance.md", "matrix.md"}
+MOST_WORDS = 12_000
 
 
 def prose(page: Path) -> list[str]:
-    """Return the words of a page outside of code."""
-    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M).split()
+    """Return the words of a page outside of code: what has a letter."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
+    return [word for word in text.split() if re.search(r"[A-Za-z]", word)]
 
 
 def test_docs_outside_reference_and_evidence_stay_short():
     pages = [*DOCS.glob("*.md"), *(DOCS / "tutorials").glob("*.md")]
-    counts = {page.name: len(prose(page)) for page in pages if page.name not in EVIDENCE}
+    counts = {str(page.relative_to(DOCS)): len(prose(page)) for page in pages if page.name not in EVIDENCE}
     assert sum(counts.values()) <= MOST_WORDS, counts
 
 
