@@ -173,7 +173,7 @@ class RewardPath:
             InputError: If the two discounts differ.
 
         """
-        if self.gamma is not None and gamma is not None and not math.isclose(gamma, self.gamma, rel_tol=1e-7):
+        if self.gamma is not None and gamma is not None and not math.isclose(gamma, self.gamma, rel_tol=1e-12):
             raise InputError(
                 f"gamma must be the same in the learner and the conversion, received {gamma} in {learner} and "
                 f"{self.gamma} in {type(self.shaping).__name__}: what is repaid would not cancel what was paid"

@@ -149,9 +149,10 @@ class ShapingTransform(Transform):  # type: ignore[misc]
                 f"learner must be a value estimator or a loss module with a gamma, received {type(learner).__name__}: "
                 "pass the GAE or the loss that you train with"
             )
-        lam = getattr(estimator, "lmbda", None)
-        known = None if lam is None else round(float(lam), 6)  # they keep it in float32
-        return self._path.check_learner(float(gamma), type(estimator).__name__, gae_lambda=known)
+        lam, mine = getattr(estimator, "lmbda", None), self._path.gamma
+        known = None if lam is None else round(float(lam), 6)  # they keep both in float32
+        same = mine is not None and np.float32(mine) == np.float32(float(gamma))
+        return self._path.check_learner(mine if same else float(gamma), type(estimator).__name__, gae_lambda=known)
 
     def close(self) -> None:
         """Give the bonus free for another environment."""
