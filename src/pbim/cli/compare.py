@@ -26,6 +26,7 @@ class Compare:
     """Train one learner under several conversions of a bonus, over seeds, and write the page that decides.
 
     pbim compare ENV --intrinsic BONUS --shaping CONVERSION CONVERSION ... [options]
+
     pbim compare --logs NAME=PATH NAME=PATH ...   (runs that were trained anywhere: see pbim compare --logs --help)
 
     ENV and BONUS are those of pbim train. A CONVERSION is none (no bonus), raw, one that pbim list shows, or your own

@@ -55,6 +55,11 @@ class Recommend:
         print(f"  debt      {debt['worst']:.3g}  at most {where}, for bonuses of {self.bonus_scale:g}")
         print(f"            {debt['expected']:.3g}  root mean square, for independent ones of that deviation\n")
         print_table("Beside the alternatives", [_shown(row) for row in (best, *others)])
+        if others[0]["guidance"] > best["guidance"] and others[0]["debt"]["worst"] < debt["worst"]:
+            print(
+                f"By these figures {others[0]['conversion']} is ahead here. Geometric comes first because it led, "
+                "undecided, on the hardest task we ran (docs/reproduction.md); the study that decides has not been run."
+            )
         print("A debt above what the task pays in an episode makes its end a loss: scale the bonus down.")
         return 0
 
