@@ -80,6 +80,8 @@ def test_logs_of_other_tools_get_the_same_page(tmp_path, capsys, monkeypatch):
     page = (tmp_path / "out" / "compare-logs" / "report" / "index.html").read_text()
     assert "raw against converted" in page
     assert "Did the shaping reward cancel?" not in page
+    assert "after the runs" in page
+    assert "before anything ran" not in page
 
 
 def test_a_study_file_of_the_users_own_runs(tmp_path, capfd, monkeypatch):

@@ -125,7 +125,7 @@ class CompareLogs:
         """Read the logs, write the page and return the exit code."""
         from pbim.report import logs, write
         from pbim.report.archive import publish
-        from pbim.results import comparisons
+        from pbim.results import AFTER, comparisons
 
         given = {"step": self.step_name, "return": self.return_name, "length": self.length_name}
         names = {figure: name for figure, name in given.items() if name is not None}
@@ -136,7 +136,8 @@ class CompareLogs:
             if not column.endswith("extrinsic_return"):
                 print(f"pbim: the return is {column!r}: if a bonus was paid into it, name the task's own", file=stderr)
         labels = {name: name for name in cells}
-        found = logs.evidence(cells, claims=comparisons(labels), title=" against ".join(cells), command=self.line)
+        claims = comparisons(labels, AFTER)
+        found = logs.evidence(cells, claims=claims, title=" against ".join(cells), command=self.line)
         publish(found, self.out)
         page, figures = write(found, self.out)
         say(found, page, figures, as_json=self.json)

@@ -10,14 +10,15 @@ MEASURED = {
     "mean_return": "has a higher return of the task over the whole training than",
 }
 """What is compared, and in words."""
-SOURCE = "pbim compare: fixed before anything ran"
+BEFORE, AFTER = "pbim compare: fixed before anything ran", "pbim compare --logs: fixed by the names, after the runs"
 
 
-def comparisons(labels: Mapping[str, str]) -> tuple[Claim, ...]:
+def comparisons(labels: Mapping[str, str], source: str = BEFORE) -> tuple[Claim, ...]:
     """Return the claims about cells: each above ``none`` and ``raw``, raw above none; else each above the first.
 
     Args:
         labels: What tables call each cell, by its name.
+        source: Whose question it is, and whether it was asked before the runs.
 
     >>> [claim.id for claim in comparisons({"raw": "Raw", "mine": "Mine"})]
     ['mine-final_return-raw', 'mine-mean_return-raw']
@@ -28,7 +29,7 @@ def comparisons(labels: Mapping[str, str]) -> tuple[Claim, ...]:
         Claim(
             id=f"{cell}-{statistic}-{base}",
             statement=f"{labels[cell]} {words} {labels[base]}",
-            source=SOURCE,
+            source=source,
             paper=None,
             kind="greater",
             cell=cell,
