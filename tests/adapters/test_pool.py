@@ -156,6 +156,7 @@ BONUSES = {
     "NovelD": lambda: pbim.NovelD(),
     "E3B": lambda: pbim.E3B(hidden=(32,), features=8, num_actions=2),
     "Disagreement": lambda: pbim.Disagreement(hidden=(4,), features=2, num_actions=2),
+    "NGU": lambda: pbim.NGU(hidden=(32,), features=8, num_actions=2),
     "PseudoCount": lambda: pbim.PseudoCount(bits=4),
     "LifetimeCount": lambda: pbim.LifetimeCount(),
     "scaled": lambda: pbim.intrinsic.RunningStdScaled(pbim.LifetimeCount(), gamma=0.9),
@@ -172,7 +173,7 @@ def test_every_bonus_that_learns_is_shared_and_memories_of_episodes_are_not(name
     entry = next(iter(other.state()["workers"].values()))
     assert any(part.startswith("intrinsic.") for part in {**entry["added"], **entry["averaged"]})
     shared = {**entry["added"], **entry["averaged"]}
-    lanes = [part for part in shared if "visits" in part or part.endswith(("inverse", "sums"))]
+    lanes = [part for part in shared if "visits" in part or part.endswith(("inverse", "sums")) or "memory" in part]
     assert lanes == []
     one.take(other.state())
     after = one.path.state_dict()

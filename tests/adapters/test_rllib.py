@@ -5,6 +5,8 @@ import math
 import pickle
 import subprocess
 import sys
+import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 import pbim
 from pbim.adapters._rllib_lanes import RECORD
 from pbim.adapters.rllib import ShapingConnector
+from pbim.errors import GuidanceWarning
 from pbim.testing import AdapterCase, check_adapter
 
 pytestmark = [
@@ -113,8 +116,8 @@ def residual(rewards: list[float], gamma: float = GAMMA) -> float:
     return abs(sum(gamma**t * (reward + 1.0) for t, reward in enumerate(rewards)))
 
 
-def run(case: AdapterCase) -> list[list[float]]:
-    """Return what a learner gets, from fragments of a single vector step."""
+def run(case: AdapterCase, takes_turns: bool = False) -> list[list[float]]:
+    """Return what a learner gets, from fragments of a single vector step; each may have a connector of its own."""
     lanes = len(case.envs)
 
     def make(context: Any) -> Any:
@@ -134,6 +137,14 @@ def run(case: AdapterCase) -> list[list[float]]:
         cut = case.cut is not None and len(rewards[0]) == case.cut
         for chunk in runner.sample(num_timesteps=1, random_actions=True, force_reset=cut):
             rewards[lane_of[chunk.id_]] += chunk.get_rewards().tolist()
+        if takes_turns:
+            connectors, before = runner._env_to_module.connectors, connector_in(runner)
+            state, after = before.get_state(), pickle.loads(pickle.dumps(before))
+            for _ in range(2):
+                after.merge_states([state, state])
+                after.set_state(state)
+            connectors[connectors.index(before)] = after
+            runner._ongoing_episodes = pickle.loads(pickle.dumps(runner._ongoing_episodes))
     runner.stop()
     return [lane[: case.steps] for lane in rewards]
 
@@ -144,6 +155,12 @@ def test_the_adapter_conforms(kind: str, record_property: Any) -> None:
     record_property("residual", worst)
     record_property("adapter", "rllib")
     assert worst < 1e-6
+
+
+def test_connectors_that_take_turns_conform() -> None:
+    """Each goes on with pickled episodes, some of which have not taken a step, and with the state of the last one."""
+    conversions = [pbim.GRM(gamma=GAMMA, delay=40, normalize=False), pbim.Geometric(gamma=1.0, normalize=False)]
+    assert check_adapter(partial(run, takes_turns=True), conversions=conversions, lanes=2, steps=30, cut=False) < 1e-6
 
 
 @pytest.mark.parametrize("truncation", ["settle", "bootstrap"])
@@ -253,19 +270,54 @@ def test_a_dense_term_of_the_info_is_a_bonus() -> None:
     assert all(residual(rewards) < 1e-6 for rewards in whole_episodes(chunks).values())
 
 
-@pytest.mark.parametrize("config_class", [PPOConfig, SACConfig])
-def test_continuous_actions(config_class: Any) -> None:
-    def connector(env: Any, spaces: Any, device: Any) -> ShapingConnector:
-        return ShapingConnector(lambda t: t.next_obs[:, 0] + t.action[:, 0], pbim.Geometric(gamma=GAMMA))
+class Standing(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Pendulum: standing pays 1, and its usual reward, a penalty, is in the info."""
 
-    config = config_class().environment("Pendulum-v1").training(gamma=GAMMA)
-    config = config.env_runners(num_env_runners=0, num_envs_per_env_runner=2, env_to_module_connector=connector)
+    def __init__(self, _: Any = None) -> None:
+        super().__init__(gymnasium.make("Pendulum-v1"))
+
+    def step(self, action: Any) -> Any:
+        obs, dense, terminated, truncated, info = super().step(action)
+        return obs, float(obs[0] > 0.95), terminated, truncated, {**info, "dense": float(dense)}
+
+
+@pytest.mark.parametrize("config_class", [PPOConfig, SACConfig])
+@pytest.mark.parametrize("bonus", [lambda t: t.info["dense"], lambda t: t.next_obs[:, 0] + t.action[:, 0]])
+def test_continuous_actions(config_class: Any, bonus: Any) -> None:
+    config = config_class().environment(Standing).training(gamma=GAMMA)
+    config = config.env_runners(
+        num_env_runners=0, num_envs_per_env_runner=2, env_to_module_connector=shaped(None, bonus)
+    )
     runner = runner_of(config)
     for _ in range(5):
         runner.sample(num_timesteps=100)
     report = connector_in(runner).certificate()
     assert report.ok
     assert report.episodes == 2
+
+
+def test_the_record_of_an_episode_says_where_it_stands_whenever_it_is_read_copied_or_cut() -> None:
+    shaping = pbim.GRM(gamma=GAMMA, delay=3)
+    records = []
+
+    def look(episode: Any, **_: Any) -> None:
+        record = episode.custom_data.get(RECORD)
+        if record is not None and not episode.is_done:
+            records.append((episode.t, record["steps"], pickle.loads(pickle.dumps(record)), copy.copy(record)))
+
+    runner = runner_of(ppo(shaped(shaping)).callbacks(on_episode_step=look))
+    chunks = runner.sample(num_timesteps=26)
+    assert records
+    for steps, read, *copies in records:
+        assert read == steps
+        assert all(type(each) is dict and each["steps"] == steps for each in copies)
+    cut = [chunk for chunk in chunks if not chunk.is_done]
+    kept = [(len(chunk), dict(chunk.custom_data[RECORD])) for chunk in cut]
+    assert cut
+    runner.sample(num_timesteps=40)
+    for chunk, (steps, record) in zip(cut, kept, strict=True):  # what was cut off changes no more
+        assert record["steps"] == chunk.t == chunk.t_started + steps
+        assert dict(chunk.custom_data[RECORD])["sums"] == record["sums"]
 
 
 def test_what_is_logged_is_what_happened() -> None:
@@ -300,6 +352,36 @@ def test_another_gamma_is_refused() -> None:
     runner = runner_of(ppo(lambda *_: built))
     with pytest.raises(pbim.InputError, match=r"gamma must be the same in the learner and the conversion"):
         runner.sample()
+
+
+def guidance_warnings(work: Any) -> list[str]:
+    """Return what work warns of about the conversion; RLlib warns of other things."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    return [str(each.message) for each in caught if each.category is GuidanceWarning]
+
+
+def test_the_guidance_is_printed_once_and_a_weak_one_is_warned_of(capsys: Any) -> None:
+    shaping = pbim.GRM(gamma=GAMMA, delay=1)
+    config = ppo(shaped(shaping)).training(lambda_=0.9)
+    (message,) = guidance_warnings(lambda: runner_of(config))
+    assert "this conversion will hardly guide this learner" in message
+    line = f"pbim: guidance {shaping.guidance(0.9, rollout=20):.2f} at lambda 0.9"
+    assert capsys.readouterr().err.count(line) == 1
+    evaluation = config.copy().evaluation(evaluation_interval=1).get_evaluation_config_object()
+    for silent in (partial(SingleAgentEnvRunner, config=config, worker_index=1), partial(runner_of, evaluation)):
+        assert not guidance_warnings(silent)  # worker 0 speaks for all, and evaluation is not guided
+        assert "pbim: " not in capsys.readouterr().err
+    assert not guidance_warnings(lambda: runner_of(ppo(shaped(shaping)).training(lambda_=0.5)))
+    assert "at lambda 0.5" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("alpha", "owes"), [(0.01, False), (9.0, True)])
+def test_ends_that_take_back_more_than_the_task_pays_are_warned_of(alpha: float, owes: bool) -> None:
+    runner = runner_of(ppo(shaped(pbim.PBIM(gamma=GAMMA, normalize=False), lambda step: alpha * bonus(step))))
+    found = guidance_warnings(lambda: [runner.sample() for _ in range(3)])
+    assert ["takes back more than the task pays" in each for each in found] == [True] * owes
 
 
 @pytest.mark.parametrize(

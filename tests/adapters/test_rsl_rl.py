@@ -16,7 +16,7 @@ from tensordict import TensorDict
 
 import pbim
 from pbim.adapters.rsl_rl import ShapedPPO
-from pbim.errors import InputError
+from pbim.errors import GuidanceWarning, InputError
 from pbim.testing import AdapterCase, check_adapter
 
 GAMMA = 0.97
@@ -345,6 +345,15 @@ def test_the_class_is_found_by_name_and_the_default_conversion_has_ppos_gamma() 
 def test_settings_that_do_not_fit_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         OnPolicyRunner(Corridor(2), config(**settings))
+
+
+def test_the_guidance_is_printed_and_a_weak_one_or_a_large_debt_is_warned_of(capsys: Any) -> None:
+    shaping = pbim.GRM(gamma=GAMMA, delay=1)
+    with pytest.warns(GuidanceWarning, match="will hardly guide this learner"):
+        trained(Corridor(), 1, intrinsic="dense", shaping=shaping, lam=0.9)
+    assert f"pbim: guidance {shaping.guidance(0.9, rollout=24):.2f} at lambda 0.9" in capsys.readouterr().err
+    with pytest.warns(GuidanceWarning, match="takes back more than the task pays: PBIM"):
+        trained(Corridor(), 1, intrinsic="dense", shaping=pbim.PBIM(gamma=GAMMA, normalize=False), lam=0.9)
 
 
 def test_a_term_that_is_not_there_is_named() -> None:

@@ -50,7 +50,7 @@ def ones(step: Any) -> Any:
 
 # the bootstrap at time limits
 
-CHOSEN = "wrap that alike with shaping=pbim.NoBonus"
+CHOSEN = "wrap the baseline too, with shaping=pbim.NoBonus"
 
 
 def test_stopping_at_a_known_time_limit_is_said_when_it_is_wrapped() -> None:
@@ -217,10 +217,10 @@ def test_hindsight_replay_which_loses_the_shaping_reward_is_refused() -> None:
     model = SAC(
         "MultiInputPolicy", venv, replay_buffer_class=HerReplayBuffer, gamma=GAMMA, learning_starts=10, device="cpu"
     )
-    with pytest.raises(pbim.InputError, match="HerReplayBuffer computes the rewards of other goals anew") as caught:
+    with pytest.raises(pbim.InputError, match="HerReplayBuffer computes the rewards of other goals itself") as caught:
         model.learn(20, callback=sb3.PBIMCallback())
     assert "\n" not in str(caught.value)
-    with pytest.raises(pbim.InputError, match="computes the rewards of other goals anew"):
+    with pytest.raises(pbim.InputError, match="computes the rewards of other goals itself"):
         model.learn(20)  # without a callback, too
     plain = SAC("MultiInputPolicy", venv, gamma=GAMMA, learning_starts=10, device="cpu")
     with pytest.warns(UserWarning, match="the bonus adds up to 500 on average"):

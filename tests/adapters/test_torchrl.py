@@ -392,16 +392,32 @@ def test_thousands_of_environments() -> None:
     assert transform.certificate().ok
 
 
-def test_a_learner_with_another_gamma_is_refused() -> None:
+def test_a_learner_with_another_gamma_is_refused(capsys: Any) -> None:
     transform = ShapingTransform(position, pbim.Geometric(gamma=0.99))
     said = transform.check_learner(GAE(gamma=0.99, lmbda=0.9, value_network=None))
     assert said.startswith(f"guidance {pbim.Geometric(gamma=0.99).guidance(0.9):.2f} at lambda 0.9 ")
+    assert capsys.readouterr().err == f"pbim: {said}\n"
     with pytest.warns(GuidanceWarning, match="will hardly guide"):
         transform.check_learner(GAE(gamma=0.99, lmbda=1.0, value_network=None))
     with pytest.raises(InputError, match=r"received 0\.89\d* in GAE and 0\.99 in Geometric"):
         transform.check_learner(GAE(gamma=0.9, lmbda=0.9, value_network=None))
     with pytest.raises(InputError, match="must be a value estimator"):
         transform.check_learner(object())
+
+
+@pytest.mark.parametrize(("alpha", "owes"), [(0.01, False), (50.0, True)])
+def test_ends_that_take_back_more_than_the_task_pays_are_warned_of(alpha: float, owes: bool) -> None:
+    """CartPole pays 1 per step and an episode of n steps owes more than n - 1 bonuses."""
+    shaping = pbim.PBIM(gamma=0.99, normalize=False)
+    transform = ShapingTransform(lambda step: np.full(len(step.terminated), alpha), shaping)
+    transform.check_learner(GAE(gamma=0.99, lmbda=0.9, value_network=None))
+    env = TransformedEnv(SerialEnv(2, lambda: GymEnv("CartPole-v1")), transform)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        env.rollout(120, break_when_any_done=False)
+    found = [str(each.message) for each in caught if "takes back more than the task pays" in str(each.message)]
+    assert len(found) == owes
+    assert transform.certificate().ok
 
 
 def test_what_would_break_the_cancellation_is_refused_or_said() -> None:

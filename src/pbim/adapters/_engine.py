@@ -12,6 +12,7 @@ ledger is discarded, and the certificate reports it as ``abandoned``.
 
 import math
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -20,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.adapters._bonus import Spaces, UpdateQueue, give_free, learners, take, twin
+from pbim.adapters._debt import DebtWatch
+from pbim.adapters._episodes import Episodes
 from pbim.adapters._evidence import EpisodeRecord, Mask, TrainingReport
 from pbim.adapters.batching import Arrays, from_arrays, to_arrays
 from pbim.errors import InputError, InputTypeError
-from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic, as_numbers
+from pbim.intrinsic.protocol import Bonus, Transition, as_intrinsic
 from pbim.shaping import Shaping, announce_guidance, load_arrays, state_arrays
 from pbim.truncation import Ends, Truncation, check_truncation, ends
 from pbim.verification import Certificate
@@ -46,7 +49,8 @@ class RewardPath:
     """The way of a reward through one bonus and one conversion, for ``num_envs`` environments.
 
     The adapter keeps two attributes: ``obs``, a copy of the observations the next step starts from, and ``over``, the
-    mask (num_envs,) of environments whose next step is no step, because their episode is over.
+    mask (num_envs,) of environments whose next step is no step, because their episode is over. It hands a third one,
+    ``debt``, to a path that takes this one's place.
 
     >>> import numpy as np, pbim
     >>> from gymnasium.spaces import Discrete
@@ -81,12 +85,16 @@ class RewardPath:
         gamma = 1.0 if shaping.gamma is None else shaping.gamma
         self._evidence = EpisodeRecord(Certificate(gamma=gamma), num_envs, self._like)
         self.intrinsic = as_intrinsic(intrinsic)
-        self._live = _Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
-        self._frozen: _Episodes | None = None
+        self._live = Episodes(self.intrinsic, self._updates.learn, shaping, num_envs, self._like, self._evidence)
+        self._frozen: Episodes | None = None
+        self.debt: DebtWatch | None = None
         self._spaces = spaces
         self._name, self._learners, self._owns_bonus = description(intrinsic), learners(intrinsic), False
         self.obs: Any = None
         self.over: Mask = np.zeros(num_envs, np.bool_)
+        nowhere: Mask = np.zeros(num_envs, np.bool_)
+        nowhere.flags.writeable = False
+        self._no_end = Ends(nowhere, nowhere, nowhere, nowhere)
 
     @property
     def gamma(self) -> float | None:
@@ -131,16 +139,18 @@ class RewardPath:
         ``transition.obs`` and ``next_obs`` may wait for an update: nobody may write into them later.
         """
         episodes, valid = self._current, transition.valid
-        end = ends(self.truncation, transition.terminated, transition.truncated)
-        if valid is not None and not valid.any():
+        end = self._ends_of(transition)
+        if valid is not None and not np.count_nonzero(valid):
             none = np.zeros(self.num_envs, self._like.dtype)
             return StepRewards(extrinsic, none, none, extrinsic.copy(), end.over)
         if not self._owns_bonus and self._frozen is None:
             self._owns_bonus = True
             take(self._learners, self)
-        if self.truncation == "continue":  # the memory of an episode goes on with it
+        if self.truncation == "continue" and end is not self._no_end:  # the memory of an episode goes on with it
             transition = transition._replace(truncated=transition.truncated & end.over)
         bonus, shaped = episodes.step(transition, end)
+        if self.debt is not None and self._frozen is None and self.debt.is_over(extrinsic, shaped, end, valid):
+            self.debt = None
         return StepRewards(extrinsic, bonus, shaped, extrinsic + shaped, end.over)
 
     def conversion_state(self) -> Arrays:
@@ -156,18 +166,27 @@ class RewardPath:
         self._current.resume(dict(arrays))
 
     def check_learner(
-        self, gamma: float | None, learner: str, *, gae_lambda: float | None = None, rollout: int | None = None
+        self,
+        gamma: float | None,
+        learner: str,
+        *,
+        gae_lambda: float | None = None,
+        rollout: int | None = None,
+        say: Callable[[str], object] | None = None,
     ) -> str:
         """Refuse a learner whose discount is not the conversion's; say how strongly the conversion will guide it.
+
+        From then on it is warned, too, if the first episodes take back more at their end than the task pays.
 
         Args:
             gamma: The learner's discount, if known.
             learner: Its name.
             gae_lambda: Its lambda, if known; 0 for one-step TD.
             rollout: After how many steps it bootstraps, if it does not wait for the end of an episode.
+            say: Where the line goes; None prints it beside warnings, so that what a program prints stays its own.
 
         Returns:
-            One line to print or log; "" where there is nothing to say.
+            The line; "" where there is nothing to say.
 
         Raises:
             InputError: If the two discounts differ.
@@ -178,12 +197,19 @@ class RewardPath:
                 f"gamma must be the same in the learner and the conversion, received {gamma} in {learner} and "
                 f"{self.gamma} in {type(self.shaping).__name__}: what is repaid would not cancel what was paid"
             )
-        return "" if gae_lambda is None else announce_guidance(self.shaping, gae_lambda, rollout=rollout)
+        self.debt = DebtWatch(self.shaping)
+        line = "" if gae_lambda is None else announce_guidance(self.shaping, gae_lambda, rollout=rollout)
+        if line:
+            (say or print_line)(f"pbim: {line}")
+        return line
 
     def restart(self, where: Mask | None = None) -> None:
         """Begin new episodes where true (everywhere by default); what was running there is abandoned."""
         episodes = self._current
-        episodes.abandon(episodes.running if where is None else episodes.running & where)
+        where = episodes.running if where is None else episodes.running & where
+        episodes.abandon(where)
+        if self.debt is not None:
+            self.debt.forget(where)
 
     def close(self) -> None:
         """Give the bonus free for another environment."""
@@ -245,11 +271,18 @@ class RewardPath:
         self.obs, self.over = from_arrays(self._spaces.obs, arrays, "obs"), np.array(arrays["over"], np.bool_)
         self._frozen = None if self._frozen is None else self._evaluation()
 
+    def _ends_of(self, transition: Transition) -> Ends[Mask]:
+        """Return what a step ends; most end nothing, and need no arithmetic."""
+        terminated, truncated = transition.terminated, transition.truncated
+        if np.count_nonzero(terminated) or np.count_nonzero(truncated):
+            return ends(self.truncation, terminated, truncated)
+        return self._no_end
+
     @property
-    def _current(self) -> "_Episodes":
+    def _current(self) -> Episodes:
         return self._live if self._frozen is None else self._frozen
 
-    def _evaluation(self) -> "_Episodes":
+    def _evaluation(self) -> Episodes:
         """Return episodes that leave no trace: a copy of the bonus, and the conversion with its statistics fixed.
 
         The copy remembers the running episode, if that is what the bonus pays for, and forgets it with the copy.
@@ -257,142 +290,12 @@ class RewardPath:
         copy = twin(self.intrinsic)
         update = copy.update if copy is not None and getattr(copy, "episodic", False) else None
         bonus = self.intrinsic if copy is None else copy
-        return _Episodes(bonus, update, self.shaping.frozen_at(self._live.state), self.num_envs, self._like, None)
+        return Episodes(bonus, update, self.shaping.frozen_at(self._live.state), self.num_envs, self._like, None)
 
 
-class Shaped:
-    """What every wrapped environment offers, whatever its framework."""
-
-    rewards: RewardPath
-
-    @property
-    def training(self) -> bool:
-        """Whether steps teach the bonus, enter F-bar and the certificate; set it to False for an evaluation.
-
-        While it is False, F' is computed by a copy of the bonus and with F-bar as they were at the switch, nothing
-        learns or counts, and ``state_dict()`` keeps what training left ("obs" and "over" follow the environment).
-        Switching abandons a running episode. Set it to False again to take a new copy.
-        """
-        return self.rewards.training
-
-    @training.setter
-    def training(self, training: bool) -> None:
-        self.rewards.training = training
-
-    def close(self, **kwargs: Any) -> Any:
-        """Close the environments; the bonus is free for others."""
-        if "rewards" in vars(self):  # Gymnasium before 1.4 also closes a wrapper whose making was refused
-            self.rewards.close()
-        return super().close(**kwargs)  # type: ignore[misc]
-
-    def certificate(self) -> TrainingReport:
-        """Return whether F' cancelled in every episode of training finished so far."""
-        return self.rewards.report()
-
-    def state_dict(self) -> Arrays:
-        """Return the wrapper's state (not the environments') as flat arrays: ledger, statistics, certificate, bonus."""
-        return self.rewards.state_dict()
-
-    def load_state_dict(self, arrays: Mapping[str, NDArray[Any]], /) -> None:
-        """Continue from what ``state_dict`` returned, in environments in the state they were in then, or reset them.
-
-        Args:
-            arrays: What ``state_dict`` returned, of the same conversion, bonus and num_envs.
-
-        Raises:
-            InputError: If the arrays are of another conversion, bonus or num_envs.
-
-        """
-        self.rewards.load_state_dict(arrays)
-
-
-class _Episodes:
-    """The running episodes of a bonus and a conversion; those without ``evidence`` are not certified."""
-
-    def __init__(
-        self,
-        intrinsic: Intrinsic,
-        update: Callable[[Transition], None] | None,
-        shaping: Shaping[Any],
-        num_envs: int,
-        like: NDArray[np.floating],
-        evidence: EpisodeRecord | None,
-    ) -> None:
-        self._intrinsic, self._update, self._shaping, self._evidence = intrinsic, update, shaping, evidence
-        self._like, self._shape = like, (num_envs,)
-        self.state = shaping.init(num_envs, like=like)
-        self.running = np.zeros(num_envs, np.bool_)
-        self._uncertified = np.zeros(num_envs, np.bool_)
-        """Whose episode began elsewhere."""
-
-    def step(self, transition: Transition, end: Ends[Mask]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        """Return F and F' of one step."""
-        valid = transition.valid
-        bonus = self._checked(self._intrinsic.reward(transition), valid)
-        if self._update is not None:
-            self._update(transition)
-        self.state, shaped = self._shaping.step(self.state, bonus, end.settled, valid=valid)
-        self.running = ~end.over if valid is None else np.where(valid, ~end.over, self.running)
-        if self._evidence is not None:
-            self._evidence.add(shaped, end.settled, self._certified(valid))
-            self._uncertified = self._uncertified & ~(end.over if valid is None else end.over & valid)
-        if np.count_nonzero(end.left_open):
-            self._leave_open(end.left_open if valid is None else end.left_open & valid)
-        return bonus, shaped
-
-    def resume(self, arrays: Arrays) -> None:
-        """Continue from a state kept elsewhere."""
-        before, state = self.state, load_arrays(self.state, arrays)
-        moved = _differ(before, state, self._shape)
-        if np.count_nonzero(moved):
-            self.abandon(self.running & moved)
-            fresh = self._shaping.init(*self._shape, like=self._like)
-            self._uncertified = np.where(moved, _differ(fresh, state, self._shape), self._uncertified)
-        self.state = state
-
-    def abandon(self, where: Mask) -> None:
-        """Forget the running episodes where true; the bonus hears of it."""
-        if not where.any():
-            return
-        if self._evidence is not None:
-            self._evidence.abandoned += int(where.sum())
-        self._discard(where)
-        restart = getattr(self._intrinsic, "restart", None)
-        if restart is not None and (self._evidence is not None or self._update is not None):
-            restart(where)
-        self.running = self.running & ~where
-
-    def _leave_open(self, where: Mask) -> None:
-        """Leave the ledgers of truncated episodes to the learner's value."""
-        if self._evidence is not None:
-            self._evidence.bootstrapped += int(where.sum())
-        self._discard(where)
-
-    def _discard(self, where: Mask) -> None:
-        self.state = self._shaping.discard(self.state, where)
-        if self._evidence is not None:
-            self._evidence.discard(where)
-
-    def _certified(self, valid: Mask | None) -> Mask | None:
-        if not np.count_nonzero(self._uncertified):
-            return valid
-        return ~self._uncertified if valid is None else valid & ~self._uncertified
-
-    def _checked(self, returned: Any, valid: Mask | None) -> NDArray[np.floating]:
-        """Return the bonus in the dtype of the rewards after checking its shape; the conversion refuses NaN."""
-        bonus = as_numbers(returned)
-        if bonus.shape != self._shape or bonus.dtype.kind not in "fiub":
-            repeat = f"return an array, such as numpy.full({self._shape[0]}, bonus)"
-            raise InputError(
-                f"intrinsic must return real numbers of shape {self._shape}, one per environment, received "
-                f"{bonus.dtype} of shape {bonus.shape}: "
-                + (repeat if bonus.ndim == 0 else "reduce over every axis but the first, as float32 or float64")
-            )
-        if bonus.dtype != self._like.dtype:
-            bonus = bonus.astype(self._like.dtype)
-        if valid is not None:
-            bonus = np.where(valid, bonus, 0)
-        return bonus
+def print_line(line: str) -> None:
+    """Print a line to the standard error."""
+    print(line, file=sys.stderr)
 
 
 def _check(shaping: Any, truncation: Any, update_every: Any, max_episode_steps: Any) -> None:
@@ -427,16 +330,6 @@ def _load_bonus(bonus: Any, arrays: Arrays) -> None:
             f"the saved state of the bonus has no {missing}, it holds {sorted(arrays)}: wrap with the bonus, and the "
             "settings, it was saved with"
         ) from None
-
-
-def _differ(state: Any, other: Any, lanes: tuple[int]) -> Mask:
-    """Return where two states of a conversion differ in what is of one environment alone (num_envs,)."""
-    pairs = zip(state_arrays(state).values(), state_arrays(other).values(), strict=True)
-    found = np.zeros(lanes, np.bool_)
-    for one, two in pairs:
-        if one.shape[-1:] == lanes:
-            found |= (one != two).reshape(-1, *lanes).any(axis=0)
-    return found
 
 
 def _is_count(value: Any) -> bool:

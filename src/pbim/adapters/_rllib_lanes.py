@@ -4,8 +4,9 @@ RLlib hands a connector a list of episodes, of which some stepped, some were res
 environment every agent has one of its own. A bonus and a conversion want fixed rows. ``EpisodeLanes`` gives each
 running episode a row (a lane) from its first observation to its last.
 
-The record of a running episode, its ledger and its returns, is written into ``custom_data`` after every step. RLlib
-copies that into the next chunk when it cuts an episode into fragments, so that another connector can go on from it.
+The record of a running episode, its ledger and its returns, is in ``custom_data``. RLlib copies that into the next
+chunk when it cuts an episode into fragments, and pickles it with the episode: only then the record is made, so that
+another connector can go on from it.
 """
 
 from typing import Any, NamedTuple
@@ -18,15 +19,17 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from pbim.adapters._bonus import Spaces
 from pbim.adapters._engine import RewardPath, StepRewards
 from pbim.adapters._evidence import Mask
-from pbim.adapters.batching import ListedInfo, stack
+from pbim.adapters.batching import ListedInfo, stack, with_rows
 from pbim.errors import InputError
 from pbim.intrinsic.protocol import Transition
 
 RECORD = "pbim"
 """The key of ``episode.custom_data`` under which an episode's record is; in a multi-agent episode, by agent."""
 RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
-_NOTHING = [0.0] * len(RETURNS) + [0.0, 1.0]
+_NOTHING = (*[0.0] * len(RETURNS), 0.0, 1.0)
 """``RETURNS``, sum gamma^t |F'_t| and gamma^t before the first step of an episode."""
+
+_NO_INFO: dict[str, Any] = {}
 
 
 class FinishedEpisode(NamedTuple):
@@ -35,6 +38,29 @@ class FinishedEpisode(NamedTuple):
     returns: list[float]
     residual: float
     cut_off: bool
+
+
+class RunningRecord(dict[str, Any]):
+    """The record of an episode that runs in a lane: made when it is read, and filled in when RLlib cuts the episode."""
+
+    def __init__(self, lanes: "EpisodeLanes", lane: int) -> None:
+        super().__init__()
+        self._lanes, self._lane = lanes, lane
+
+    def filled(self) -> dict[str, Any]:
+        """Return a plain record; this one is filled in, too, and changes no more."""
+        if not self:
+            self.update(self._lanes.record(self._lane))
+        return dict(self)
+
+    def __missing__(self, name: str) -> Any:
+        return self._lanes.record(self._lane)[name]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        return self.filled()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self) or self._lanes.record(self._lane),)
 
 
 class AgentEpisode(NamedTuple):
@@ -99,8 +125,10 @@ class EpisodeLanes:
         self._free = list(range(count))[::-1]
         self._obs: list[Any] = [first] * count  # an empty lane shows what some episode began with
         self._steps = [0] * count
-        self._batch: Any = None
+        self._batch = stack(spaces.obs, self._obs)
         self._sums = [_NOTHING] * count
+        self._records: list[RunningRecord | None] = [None] * count
+        self._no_end: Mask = np.zeros(count, np.bool_)
         self.abandoned = 0
 
     def place(self, parts: list[AgentEpisode], complete: bool) -> dict[int, AgentEpisode]:
@@ -112,75 +140,100 @@ class EpisodeLanes:
 
         """
         stepped, new = {}, []
+        lane_of, steps = self._lane_of, self._steps
         for part in parts:
-            lane = self._lane_of.get((part.whole.id_, part.agent))
+            whole, agent, episode = part
+            lane = lane_of.get((whole.id_, agent))
             if lane is None:
                 new.append(part)
-            elif part.episode.t > self._steps[lane]:
+            elif episode.t > steps[lane]:
                 stepped[lane] = part
         if new and complete:
             self._drop_missing(parts)
+        began = {}
         for part in new:
             record, episode = part.record, part.episode
-            if episode.is_done and (record is None or "ledger" not in record):
+            if isinstance(record, RunningRecord):  # of another connector
+                record = record.filled()
+            if episode.is_done and (episode.t == 0 if record is None else "ledger" not in record):
                 continue  # an agent that was done before the others
             self._check_space(part)
             lane = self._take(part)
             self._steps[lane], self._obs[lane] = episode.t, episode.observations.data[-1]
-            self._batch = None  # it showed the lane's last episode
-            if record is not None and episode.t > 0:
+            if episode.t > 0:
                 self._continue(lane, episode, record)
-                if episode.t > self._steps[lane]:
-                    stepped[lane] = part
+            if episode.t > self._steps[lane]:
+                stepped[lane] = part
+            began[lane] = self._obs[lane]
+        if began:
+            self._batch = with_rows(self._spaces.obs, self._batch, began)
         return stepped
 
     def transition(self, stepped: dict[int, AgentEpisode]) -> tuple[Transition, NDArray[np.float64]]:
         """Return the step of all lanes as one batch, and its extrinsic rewards; lanes without a step are not valid."""
-        count = self._path.num_envs
+        count, lane_obs, steps = self._path.num_envs, self._obs, self._steps
         any_action = next(iter(stepped.values())).episode.actions.data[-1]
-        actions, infos, extrinsic = [any_action] * count, [dict[str, Any]()] * count, [0.0] * count
-        terminated, truncated, valid = [False] * count, [False] * count, [False] * count
-        before = stack(self._spaces.obs, self._obs) if self._batch is None else self._batch
+        actions, infos, extrinsic = [any_action] * count, [_NO_INFO] * count, [0.0] * count
+        over: list[int] = []
         for lane, (_, _, episode) in stepped.items():
-            self._obs[lane] = episode.observations.data[-1]
-            self._steps[lane] = episode.t
+            lane_obs[lane], steps[lane] = episode.observations.data[-1], episode.t
             actions[lane], infos[lane] = episode.actions.data[-1], episode.infos.data[-1]
             extrinsic[lane] = episode.rewards.data[-1]
-            terminated[lane], truncated[lane], valid[lane] = episode.is_terminated, episode.is_truncated, True
-        self._batch = stack(self._spaces.obs, self._obs)
-        transition = Transition(
-            obs=before,
-            action=stack(self._spaces.action, actions),
-            next_obs=self._batch,
-            terminated=np.array(terminated, np.bool_),
-            truncated=np.array(truncated, np.bool_),
-            info=ListedInfo(infos),
-            valid=None if len(stepped) == count else np.array(valid),
-        )
+            if episode.is_terminated or episode.is_truncated:
+                over.append(lane)
+        terminated = truncated = self._no_end
+        if over:
+            terminated, truncated = terminated.copy(), truncated.copy()
+            for lane in over:
+                terminated[lane], truncated[lane] = (
+                    stepped[lane].episode.is_terminated,
+                    stepped[lane].episode.is_truncated,
+                )
+        valid = None
+        if len(stepped) < count:
+            valid = self._no_end.copy()
+            valid[list(stepped)] = True
+        before, self._batch = self._batch, stack(self._spaces.obs, lane_obs)
+        action = stack(self._spaces.action, actions)
+        transition = Transition(before, action, self._batch, terminated, truncated, ListedInfo(infos), valid)
         return transition, np.array(extrinsic, np.float64)
 
     def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[FinishedEpisode]:
-        """Write the rewards and the records into the episodes, and return those that are over."""
-        gamma = self._path.gamma or 1.0
-        extrinsic, intrinsic, shaping, total, over = (part.tolist() for part in rewards)
-        state = self._path.shaping_state
-        rows = [leaf.T.copy() if leaf.ndim > 1 else leaf.tolist() for leaf in lane_arrays(state)]
-        ledgers, finished = list(zip(*rows, strict=True)), []
+        """Write the rewards into the episodes, note their returns, and return those that are over."""
+        gamma, sums, finished = self._path.gamma or 1.0, self._sums, []
+        extrinsic, intrinsic, shaping, total, over = [part.tolist() for part in rewards]
         for lane, part in stepped.items():  # numbers of Python: for a few lanes NumPy would cost more
             part.episode.rewards.data[-1] = total[lane]
-            task, bonus, paid, discounted, scale, discount = self._sums[lane]
+            task, bonus, paid, discounted, scale, discount = sums[lane]
             now = discount * shaping[lane]
-            returns = [task + extrinsic[lane], bonus + intrinsic[lane], paid + shaping[lane], discounted + now]
+            task, bonus, paid, discounted = (
+                task + extrinsic[lane],
+                bonus + intrinsic[lane],
+                paid + shaping[lane],
+                discounted + now,
+            )
+            sums[lane] = task, bonus, paid, discounted, scale + abs(now), discount * gamma
             if over[lane]:
-                cut_off = bool(part.episode.is_truncated and not part.episode.is_terminated)
-                part.record = {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off}
-                residual = abs(returns[-1]) / ((scale + abs(now)) or 1.0)
-                finished.append(FinishedEpisode(returns, residual, cut_off))
-                self._release(part)
+                finished.append(self._finish(lane, part))
             else:
-                self._sums[lane] = [*returns, scale + abs(now), discount * gamma]
-                part.record = {"steps": self._steps[lane], "sums": self._sums[lane], "ledger": ledgers[lane]}
+                record = self._records[lane]
+                if record is None or record:  # the next chunk begins
+                    part.record = self._records[lane] = RunningRecord(self, lane)
         return finished
+
+    def record(self, lane: int) -> dict[str, Any]:
+        """Return what another connector needs to go on with the episode of a lane."""
+        leaves = lane_arrays(self._path.shaping_state)
+        ledger = [leaf[..., lane].copy() if leaf.ndim > 1 else float(leaf[lane]) for leaf in leaves]
+        return {"steps": self._steps[lane], "sums": list(self._sums[lane]), "ledger": ledger}
+
+    def _finish(self, lane: int, part: AgentEpisode) -> FinishedEpisode:
+        """Leave the returns of an episode that is over in it, and give its lane free."""
+        *returns, scale, _ = self._sums[lane]
+        cut_off = bool(part.episode.is_truncated and not part.episode.is_terminated)
+        part.record = {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off}
+        self._release(part)
+        return FinishedEpisode(returns, abs(returns[-1]) / (scale or 1.0), cut_off)
 
     def _take(self, part: AgentEpisode) -> int:
         if not self._free:
@@ -205,25 +258,31 @@ class EpisodeLanes:
         self._clear(lane)
 
     def _clear(self, lane: int) -> None:
-        self._sums[lane] = _NOTHING
+        self._sums[lane], self._records[lane] = _NOTHING, None
 
     def _drop_missing(self, parts: list[AgentEpisode]) -> None:
         """Abandon episodes that run no more: the environments were reset, or an agent's episode ended without it."""
-        present = {(part.whole.id_, part.agent) for part in parts}
+        gone = self._lane_of.keys() - {(part.whole.id_, part.agent) for part in parts}
+        if not gone:
+            return
         where: Mask = np.zeros(self._path.num_envs, np.bool_)
-        for key in self._lane_of.keys() - present:
+        for key in gone:
             lane = self._lane_of.pop(key)
-            where[lane] = True
+            where[lane], record = True, self._records[lane]
+            if record is not None:
+                record.filled()
             self._free.append(lane)
             self._clear(lane)
-        self.abandoned += int(where.sum())
+        self.abandoned += len(gone)
         self._path.restart(where)
 
-    def _continue(self, lane: int, episode: Any, record: dict[str, Any]) -> None:
-        """Go on with an episode that another connector began, from the record it left."""
-        self._steps[lane] = record["steps"]
-        self._obs[lane] = episode.observations.data[record["steps"] - episode.t - 1]
-        self._sums[lane] = list(record["sums"])
+    def _continue(self, lane: int, episode: Any, record: dict[str, Any] | None) -> None:
+        """Go on with an episode that another connector began, from the record it left; there is none before a step."""
+        self._steps[lane] = episode.t - 1 if record is None else record["steps"]
+        self._obs[lane] = episode.observations.data[self._steps[lane] - episode.t - 1]
+        if record is None:
+            return
+        self._sums[lane] = tuple(record["sums"])
         arrays = {name: np.array(array) for name, array in self._path.state_dict().items()}
         total, scale, discount = record["sums"][-3:]
         certificate = {"total": total, "scale": scale, "discount": discount}

@@ -21,7 +21,7 @@ from pbim.adapters._engine import REWARDS, RewardPath
 from pbim.adapters._returns import EpisodeReturns, scalars
 from pbim.adapters._sb3_vec_env import ShapedVecEnv, layers
 from pbim.errors import InputError
-from pbim.shaping import NoBonus, warn_of_debt
+from pbim.shaping import NoBonus
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 _STATE, _TIMESTEPS = "pbim.npz", "model.num_timesteps"
@@ -38,8 +38,8 @@ class PBIMCallback(BaseCallback):
     ``window`` episodes (``extrinsic_return``, ``intrinsic_return`` and ``shaping_return_undiscounted`` are sums;
     ``shaping_return_discounted`` is what an exact conversion makes zero), and the certificate, once an episode has been
     certified. When the first episodes have ended it says what the bonus and the task add up to, and how to scale the
-    bonus: in SB3's log, or as a warning if the bonus is more than ten times the task (than 1, if there was nothing); it
-    warns, too, if the last steps of these episodes took back more than the task paid.
+    bonus: in SB3's log, or as a warning if the bonus is more than ten times the task (than 1, if there was nothing). It
+    warns, too, if the last steps of the first episodes take back more than the task pays.
     With ``save_path`` the model and the wrapper's state are saved together (see :func:`save`) every ``save_every``
     steps of the VecEnv and at the end.
 
@@ -72,7 +72,6 @@ class PBIMCallback(BaseCallback):
             )
         self.save_path, self.save_every = save_path, save_every
         self._window, self._says_scale = window, True
-        self._settled: list[float] = []
 
     def _init_callback(self) -> None:
         self._wrapper, outside, inside = _find_wrapper(self.training_env)
@@ -86,8 +85,6 @@ class PBIMCallback(BaseCallback):
         infos, dones = self.locals["infos"], self.locals["dones"]
         rewards = np.array([[info[name] for info in infos] for name in REWARDS])
         self._returns.add(rewards, dones)
-        if self._says_scale:
-            self._settled += np.abs(rewards[-1, dones]).tolist()
         if self.save_every is not None and self.n_calls % self.save_every == 0:
             self._save()
         return True
@@ -111,9 +108,7 @@ class PBIMCallback(BaseCallback):
         else:
             gae_lambda, rollout = getattr(self.model, "gae_lambda", None), getattr(self.model, "n_steps", None)
         gamma, name = getattr(self.model, "gamma", None), type(self.model).__name__
-        line = self._wrapper.rewards.check_learner(gamma, name, gae_lambda=gae_lambda, rollout=rollout)
-        if line:
-            self.logger.info(f"pbim: {line}")
+        self._wrapper.rewards.check_learner(gamma, name, gae_lambda=gae_lambda, rollout=rollout, say=self.logger.info)
 
     def _say_scale(self) -> None:
         """Say once what the bonus and the task add up to in an episode; louder if the bonus drowns the task."""
@@ -131,8 +126,6 @@ class PBIMCallback(BaseCallback):
         self.logger.info(f"pbim: {line}")
         if bonus > _LARGE * size:
             warnings.warn(line, stacklevel=2)
-        if task:
-            warn_of_debt(self._wrapper.rewards.shaping, float(np.mean(self._settled)), task)
 
     def _save(self) -> None:
         assert self.save_path is not None
@@ -154,8 +147,8 @@ class PBIMCallback(BaseCallback):
         buffer = getattr(self.model, "replay_buffer", None)
         if isinstance(buffer, HerReplayBuffer):
             raise InputError(
-                f"{type(buffer).__name__} computes the rewards of other goals anew, without F', so a stored episode no "
-                "longer cancels: use the default replay buffer, or train without the pbim wrapper"
+                f"{type(buffer).__name__} computes the rewards of other goals itself, without F', so a stored episode "
+                "no longer cancels: use the default replay buffer, or train without the pbim wrapper"
             )
         if rewards.truncation == "bootstrap" and not getattr(buffer, "handle_timeout_termination", True):
             raise InputError(

@@ -10,9 +10,10 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvObs, VecEnvStepReturn
 
 from pbim.adapters._bonus import Spaces
-from pbim.adapters._engine import REWARDS, RewardPath, Shaped, StepRewards
+from pbim.adapters._engine import REWARDS, RewardPath, StepRewards
 from pbim.adapters._evidence import Mask
 from pbim.adapters._outside import reward_changer
+from pbim.adapters._shaped import Shaped
 from pbim.adapters.batching import ListedInfo, copy_batch, with_rows
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Transition
@@ -78,7 +79,7 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
         """Call a method of the environments; one that computes rewards anew, without F', is refused."""
         if method_name == "compute_reward":
             raise InputError(
-                "a replay buffer that computes the rewards of other goals anew (HerReplayBuffer) leaves F' out, so "
+                "a replay buffer that computes the rewards of other goals itself (HerReplayBuffer) leaves F' out, so "
                 "that a stored episode no longer cancels: use the default replay buffer, or train without the wrapper"
             )
         return self.venv.env_method(method_name, *args, **kwargs)
@@ -141,7 +142,7 @@ class ShapedVecEnv(Shaped, VecEnvWrapper):
             self._choice_is_open = False
             warnings.warn(
                 "sb3.wrap makes the learner stop at time limits (truncation='settle'), where on an unwrapped VecEnv it "
-                "bootstraps: to compare with a baseline, wrap that alike with shaping=pbim.NoBonus(), and pass "
+                "bootstraps: to compare with a baseline, wrap the baseline too, with shaping=pbim.NoBonus(), and pass "
                 "truncation='settle', or 'bootstrap' to keep the bootstrap, to say that you chose",
                 stacklevel=stacklevel,
             )

@@ -30,6 +30,8 @@ class Lanes:
         one, two = (state_arrays(shaping.init(number)) for number in (1, 2))
         self.statistics = {name: array for name, array in one.items() if array.shape == two[name].shape}
         self._axes = {name: array.shape[:-1] for name, array in one.items() if name not in self.statistics}
+        self._paths = [(ROOT, key_of(name)) for name in self._axes]
+        self._latest: list[tuple[torch.Tensor, int]] = []
 
     def fresh(self, num_envs: int) -> Arrays:
         """Return the state at the start of an episode."""
@@ -53,9 +55,27 @@ class Lanes:
 
     def write(self, content: TensorDictBase, state: Arrays) -> None:
         """Put the state into a tensordict."""
-        for name, axes in self._axes.items():
-            rows = torch.tensor(np.moveaxis(state[name], -1, 0), device=content.device)
-            content.set((ROOT, key_of(name)), rows.reshape(*content.batch_size, *(axes or (1,))))
+        for path, (name, axes) in zip(self._paths, self._axes.items(), strict=True):
+            rows = torch.tensor(np.moveaxis(state[name], -1, 0) if axes else state[name], device=content.device)
+            content.set(path, rows.reshape(*content.batch_size, *(axes or (1,))))
+
+    def remember(self, content: TensorDictBase, shared: list[torch.Tensor]) -> None:
+        """Note that these entries and buffers say what the conversion's own state says."""
+        self._latest = [(tensor, tensor._version) for tensor in self._tensors(content, shared)]
+
+    def forget(self) -> None:
+        """Note that the conversion's state may be another one."""
+        self._latest = []
+
+    def is_latest(self, content: TensorDictBase, shared: list[torch.Tensor]) -> bool:
+        """Tell whether a tensordict holds the very tensors that were remembered, and nobody has written into them."""
+        if not self._latest or ROOT not in content:
+            return False
+        pairs = zip(self._latest, self._tensors(content, shared), strict=True)
+        return all(tensor is now and now._version == version for (tensor, version), now in pairs)
+
+    def _tensors(self, content: TensorDictBase, shared: list[torch.Tensor]) -> list[torch.Tensor]:
+        return [*(content[path] for path in self._paths), *shared]
 
     def declare(self, spec: Composite) -> Composite:
         """Return a spec with the entries added."""

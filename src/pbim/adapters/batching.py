@@ -46,11 +46,13 @@ def as_batch(space: spaces.Space[Any], batch: Any) -> Any:
 
 def stack(space: spaces.Space[Any], values: Sequence[Any]) -> Any:
     """Return single values of ``space`` as one batch, a copy; what is not an array becomes a tuple, as in Gymnasium."""
+    if isinstance(space, _ARRAYS):  # asked first: the other two have abstract bases, which are slow to ask
+        return np.array(values)
     if isinstance(space, spaces.Dict):
         return {name: stack(part, [value[name] for value in values]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(stack(part, [value[place] for value in values]) for place, part in enumerate(space.spaces))
-    return np.array(values) if isinstance(space, _ARRAYS) else tuple(values)
+    return tuple(values)
 
 
 def concatenate(space: spaces.Space[Any], batches: Sequence[Any]) -> Any:
@@ -65,6 +67,11 @@ def concatenate(space: spaces.Space[Any], batches: Sequence[Any]) -> Any:
 
 def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> Any:
     """Return ``batch`` with single values of ``space`` in place of the numbered rows; the batch itself stays."""
+    if isinstance(space, _ARRAYS):
+        batch = np.array(batch)
+        for index, value in rows.items():
+            batch[index] = value
+        return batch
     if isinstance(space, spaces.Dict):
         return {
             name: with_rows(part, batch[name], {index: value[name] for index, value in rows.items()})
@@ -75,11 +82,6 @@ def with_rows(space: spaces.Space[Any], batch: Any, rows: Mapping[int, Any]) -> 
             with_rows(part, batch[place], {index: value[place] for index, value in rows.items()})
             for place, part in enumerate(space.spaces)
         )
-    if isinstance(space, _ARRAYS):
-        batch = np.array(batch)
-        for index, value in rows.items():
-            batch[index] = value
-        return batch
     return tuple(rows.get(index, value) for index, value in enumerate(batch))
 
 

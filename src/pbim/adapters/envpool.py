@@ -17,8 +17,9 @@ from gymnasium.vector.utils import create_empty_array
 from numpy.typing import NDArray
 
 from pbim.adapters._bonus import Spaces
-from pbim.adapters._engine import REWARDS, RewardPath, Shaped
+from pbim.adapters._engine import REWARDS, RewardPath
 from pbim.adapters._evidence import Mask, TrainingReport as TrainingReport
+from pbim.adapters._shaped import Shaped
 from pbim.adapters._vectors import limit_of
 from pbim.adapters.batching import with_batch
 from pbim.errors import InputError, InputTypeError

@@ -23,9 +23,10 @@ from gymnasium.wrappers import Autoreset
 from numpy.typing import NDArray
 
 from pbim.adapters._bonus import Spaces, as_recipe, is_recipe
-from pbim.adapters._engine import REWARDS, RewardPath, Shaped, StepRewards
+from pbim.adapters._engine import REWARDS, RewardPath, StepRewards
 from pbim.adapters._evidence import Mask, TrainingReport
 from pbim.adapters._outside import reward_changer
+from pbim.adapters._shaped import Shaped
 from pbim.adapters._vectors import as_gymnasium, limit_of, vector_limit
 from pbim.adapters.batching import FinalInfo, OneInfo, as_batch, batch_of_one, copy_batch, with_rows
 from pbim.errors import InputError, InputTypeError

@@ -10,7 +10,6 @@ from pbim._extras import require
 require("pbim.adapters.rllib", "tree")
 
 import copy
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -18,9 +17,10 @@ from typing import Any
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.connectors.connector_v2 import ConnectorV2
+from ray.rllib.env.env_runner import EnvRunner
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from pbim.adapters._engine import RewardPath
+from pbim.adapters._engine import RewardPath, print_line
 from pbim.adapters._evidence import TrainingReport as TrainingReport
 from pbim.adapters._pool import Pool, State
 from pbim.adapters._rllib_lanes import RETURNS, AgentEpisode, EpisodeLanes, FinishedEpisode, agent_episodes, spaces_of
@@ -31,7 +31,6 @@ from pbim.truncation import Truncation
 
 __all__ = ["ShapingConnector", "TrainingReport", "certificate"]
 
-_LOGGER = logging.getLogger(__name__)
 _COUNTS = ("episodes_certified", "episodes_bootstrapped", "episodes_abandoned")
 
 
@@ -104,7 +103,7 @@ class ShapingConnector(ConnectorV2):
         self._steps_aside = self._was_called = False
         self._config: AlgorithmConfig | None = None
         self._begin()
-        self._check_config(_config_of("build_env_to_module_connector"))
+        self._check_config(*_config_of("build_env_to_module_connector"))
 
     def __call__(
         self, *, batch: dict[str, Any], episodes: list[Any], metrics: Any = None, **kwargs: Any
@@ -114,7 +113,7 @@ class ShapingConnector(ConnectorV2):
         if not self._was_called:
             self._was_called = True
             if self._config is None:  # built elsewhere and returned by the function
-                self._check_config(_config_of("_sample", "_reset_envs"))
+                self._check_config(*_config_of("_sample", "_reset_envs"))
         if not self._steps_aside:
             self._convert(episodes)
             if metrics is not None and self._finished and self._lanes is not None:
@@ -211,7 +210,10 @@ class ShapingConnector(ConnectorV2):
             self._pool.give(self._path, 0)
         rewards = self._path.step(transition, extrinsic)
         self._steps += len(stepped)
-        self._finished += lanes.finish(stepped, rewards)
+        finished = lanes.finish(stepped, rewards)
+        if not finished:
+            return
+        self._finished += finished
         if self._path.truncation == "settle":
             for _, _, episode in stepped.values():
                 if episode.is_truncated:
@@ -223,7 +225,9 @@ class ShapingConnector(ConnectorV2):
         if isinstance(first.whole, MultiAgentEpisode):
             agents = self.input_observation_space or first.whole.agent_episodes
             count *= len(agents)
+        debt = self._path.debt
         self._path = self._make_path(count, spaces, update_every=self._options["update_every"])
+        self._path.debt = debt
         self._lanes = EpisodeLanes(self._path, spaces, first.episode.observations.data[-1])
         return self._lanes
 
@@ -253,7 +257,7 @@ class ShapingConnector(ConnectorV2):
             metrics.log_value(("pbim", "certificate_worst"), worst, reduce="max", window=1)
         self._finished, lanes.abandoned, self._has_logged = [], 0, True
 
-    def _check_config(self, config: AlgorithmConfig | None) -> None:
+    def _check_config(self, config: AlgorithmConfig | None, worker: int) -> None:
         """Compare the conversion with the algorithm; the one place that knows its config."""
         self._config = config
         if config is None:
@@ -261,14 +265,16 @@ class ShapingConnector(ConnectorV2):
         self._steps_aside = config.in_evaluation
         modules = self._modules or config.algorithm_config_overrides_per_module
         learners = [] if self._modules else [config]
+        lines: dict[str, None] = {}
         for learner in (*learners, *(config.get_config_for_module(module) for module in modules)):
             gae_lambda = getattr(learner, "lambda_", 0.0 if getattr(learner, "n_step", None) == 1 else None)
+            if worker or self._steps_aside:
+                gae_lambda = None  # worker 0, which every algorithm has, speaks for all
             rollout = None if config.batch_mode == "complete_episodes" else config.get_rollout_fragment_length()
-            line = self._path.check_learner(
-                learner.gamma, type(config).__name__, gae_lambda=gae_lambda, rollout=rollout
-            )
-            if line:
-                _LOGGER.info(f"pbim: {line}")
+            name = type(config).__name__
+            self._path.check_learner(learner.gamma, name, gae_lambda=gae_lambda, rollout=rollout, say=lines.setdefault)
+        for line in lines:
+            print_line(line)
 
 
 def certificate(algorithm: Any) -> TrainingReport:
@@ -296,17 +302,20 @@ def _connector_of(algorithm: Any) -> ShapingConnector:
     )
 
 
-def _config_of(*callers: str) -> AlgorithmConfig | None:
-    """Return the config of the algorithm whose method, one of ``callers``, is running now; None without one.
+def _config_of(*callers: str) -> tuple[AlgorithmConfig | None, int]:
+    """Return the config of the algorithm whose method, one of ``callers``, is running now, and the env runner's number.
 
-    RLlib tells a connector nothing of the algorithm, but the config itself builds it, and an env runner calls it.
+    None and 0 without one. RLlib tells a connector nothing of the algorithm, but the config itself builds it, and an
+    env runner calls it.
     """
+    config: AlgorithmConfig | None = None
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_name in callers:
-            owner = frame.f_locals.get("self")
-            config = owner if isinstance(owner, AlgorithmConfig) else getattr(owner, "config", None)
-            if isinstance(config, AlgorithmConfig):
-                return config
+        owner = frame.f_locals.get("self")
+        if config is None and frame.f_code.co_name in callers:
+            found = owner if isinstance(owner, AlgorithmConfig) else getattr(owner, "config", None)
+            config = found if isinstance(found, AlgorithmConfig) else None
+        if config is not None and isinstance(owner, EnvRunner):
+            return config, owner.worker_index or 0
         frame = frame.f_back
-    return None
+    return config, 0

@@ -9,7 +9,6 @@ from pbim._extras import require
 
 require("pbim.adapters.rsl_rl", "rsl_rl", "gymnasium")
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -104,10 +103,7 @@ class ShapedPPO(PPO):  # type: ignore[misc]
             update_every=update_every,
             dtype=np.float32,
         )
-        line = self.rewards.check_learner(
-            self.gamma, "PPO", gae_lambda=self.lam, rollout=storage.num_transitions_per_env
-        )
-        logging.getLogger("pbim").info(line)
+        self.rewards.check_learner(self.gamma, "PPO", gae_lambda=self.lam, rollout=storage.num_transitions_per_env)
         self._reads_obs = not isinstance(as_bonus(bonus), Term)
         self._returns = EpisodeReturns(storage.num_envs, self.gamma)
         self._env: Any = None

@@ -9,7 +9,6 @@ from pbim._extras import require
 
 require("pbim.adapters.torchrl", "torchrl", "gymnasium")
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -17,21 +16,20 @@ import torch
 from numpy.typing import NDArray
 from tensordict import TensorDictBase
 from torchrl.data.tensor_specs import Composite, MultiOneHot, OneHot, Unbounded
-from torchrl.envs.transforms import Compose, StepCounter, Transform
+from torchrl.envs.transforms import Transform
 
 from pbim.adapters._bonus import Spaces
 from pbim.adapters._engine import REWARDS, RewardPath, StepRewards
 from pbim.adapters._evidence import Mask, TrainingReport
 from pbim.adapters._torch import Key, TensorInfo, as_bonus, batch_of, packed, space_of, to_numpy, unpacked
 from pbim.adapters._torchrl_lanes import ROOT, Lanes, key_of, merge
+from pbim.adapters._torchrl_place import later_changer, refuse_native_autoreset
 from pbim.errors import InputError
 from pbim.intrinsic.protocol import Bonus, Transition
 from pbim.shaping import Shaping
 from pbim.truncation import Truncation
 
 __all__ = ["ShapingTransform", "TrainingReport"]
-
-_CHANGERS = {"BinarizeReward", "RewardClipping", "SignTransform", "VecNorm", "VecNormV2"}
 
 
 class ShapingTransform(Transform):  # type: ignore[misc]
@@ -124,19 +122,22 @@ class ShapingTransform(Transform):  # type: ignore[misc]
     def frozen(self, frozen: bool) -> None:
         self._path.training = not frozen
         self._frozen = frozen
+        self._lanes.forget()
 
     def certificate(self) -> TrainingReport:
         """Return whether F' cancelled in every episode of training finished so far."""
         return self._path.report()
 
     def check_learner(self, learner: Any) -> str:
-        """Refuse a learner whose discount is not the conversion's; warn where the conversion will hardly guide it.
+        """Refuse a learner whose discount is not the conversion's; print how strongly the conversion will guide it.
+
+        Warns where it hardly will, and later if the first episodes take back more at their end than the task pays.
 
         Args:
             learner: A value estimator such as ``GAE``, or a loss module that has one.
 
         Returns:
-            How strongly the conversion guides the learner, as one line to print; "" where its lambda is not known.
+            How strongly the conversion guides the learner, as it was printed; "" where its lambda is not known.
 
         Raises:
             InputError: If the discounts differ, or the learner has none.
@@ -161,7 +162,7 @@ class ShapingTransform(Transform):  # type: ignore[misc]
     def clone(self) -> Self:
         """Return a transform of the same bonus and conversion without episodes; as in TorchRL, buffers are shared."""
         other: Self = super().clone()
-        other._path, other._has_path = other._new_path(1), False
+        other._path, other._has_path, other._lanes = other._new_path(1), False, Lanes(self._shaping)
         return other
 
     def get_extra_state(self) -> torch.Tensor:
@@ -173,6 +174,7 @@ class ShapingTransform(Transform):  # type: ignore[misc]
         self._saved = state
         if self._has_path and len(state):
             self._path.load_state_dict(unpacked(state))
+            self._lanes.forget()
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Convert the steps of a batch in order: time is its last dimension.
@@ -225,7 +227,7 @@ class ShapingTransform(Transform):  # type: ignore[misc]
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         path = self._path_for(tensordict_reset)
-        path.changed_outside(self._later_transform())
+        path.changed_outside(later_changer(self, self._reward_key))
         where: Mask | None = None
         lanes = self._lanes.fresh(path.num_envs)
         reset = tensordict.get("_reset", None)
@@ -236,18 +238,22 @@ class ShapingTransform(Transform):  # type: ignore[misc]
         path.restart(where)
         path.over = np.zeros_like(path.over) if where is None else path.over & ~where
         self._lanes.write(tensordict_reset, lanes)
+        self._lanes.forget()
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         path = self._path_for(next_tensordict)
         buffers = {name: getattr(self, key_of(name)) for name in self._lanes.statistics}
-        path.resume(self._lanes.read(tensordict, path.num_envs) | {n: to_numpy(b, 0)[0] for n, b in buffers.items()})
+        shared = list(buffers.values())
+        if not self._lanes.is_latest(tensordict, shared):
+            arrays = {name: to_numpy(buffer, 0)[0] for name, buffer in buffers.items()}
+            path.resume(self._lanes.read(tensordict, path.num_envs) | arrays)
         reward = next_tensordict[self._reward_key]
         transition = self._transition(tensordict, next_tensordict)
         rewards = path.step(transition, self._column(next_tensordict, self._reward_key, path))
         path.over = rewards.over
         self._write(next_tensordict, rewards, reward)
-        if self._truncation == "settle":  # the learner stops where the ledger is settled
+        if self._truncation == "settle" and rewards.over.any():  # the learner stops where the ledger is settled
             terminated = next_tensordict["terminated"]
             settled = torch.tensor(rewards.over, device=terminated.device).reshape(terminated.shape)
             next_tensordict.set("terminated", terminated | settled)
@@ -256,18 +262,21 @@ class ShapingTransform(Transform):  # type: ignore[misc]
         for name, buffer in buffers.items():
             if name in state:  # those that are frozen are not
                 buffer.copy_(torch.tensor(state[name]))
+        self._lanes.remember(next_tensordict, shared)
         return next_tensordict
 
     def _write(self, content: TensorDictBase, rewards: StepRewards, like: torch.Tensor) -> None:
         parts = zip((*REWARDS, self._reward_key), rewards[:4], strict=True)
         for name, part in parts:
-            content.set(name, torch.tensor(part, dtype=like.dtype, device=like.device).reshape(like.shape))
+            content.set(name, torch.as_tensor(part, dtype=like.dtype, device=like.device).reshape(like.shape))
 
     def _transition(self, before: TensorDictBase, after: TensorDictBase) -> Transition:
         dims, path = after.batch_dims, self._path
         terminated = self._column(after, "terminated", path)
-        done, truncated = self._column(after, "done", path), after.get("truncated", None)
-        truncated = done & ~terminated if truncated is None else self._column(after, "truncated", path)
+        has_truncated = "truncated" in after
+        truncated = self._column(after, "truncated" if has_truncated else "done", path)
+        if not has_truncated:
+            truncated = truncated & ~terminated
         obs, next_obs = (self._batch(part, self._obs_keys) for part in (before, after))
         action = self._batch(before, self._action_keys)
         valid = before.get("_step", None)
@@ -294,11 +303,12 @@ class ShapingTransform(Transform):  # type: ignore[misc]
                 )
             return self._path
         self._find_keys()
+        debt = self._path.debt
         self._path = self._new_path(num_envs)
-        self._has_path = True
+        self._path.debt, self._has_path = debt, True
         if len(self._saved):
             self._path.load_state_dict(unpacked(self._saved))
-        self.frozen = self._frozen
+        self.frozen = self._frozen  # and what is remembered is of another path
         return self._path
 
     def _find_keys(self) -> None:
@@ -306,7 +316,7 @@ class ShapingTransform(Transform):  # type: ignore[misc]
         parent = self.parent
         if parent is None:
             return
-        _refuse_native_autoreset(self.container)
+        refuse_native_autoreset(self.container)
         if parent.full_reward_spec[self._reward_key].dtype == torch.float64:
             self._dtype = np.float64
         specs = parent.full_observation_spec, parent.full_action_spec
@@ -336,32 +346,3 @@ class ShapingTransform(Transform):  # type: ignore[misc]
                 f"of {path.num_envs}: several agents or objectives need a transform and a reward key each"
             )
         return column.reshape(path.num_envs)
-
-    def _later_transform(self) -> str:
-        """Return the name of a later transform that changes rewards, "" without one; refuse one that ends episodes."""
-        for transform in self._later():
-            if isinstance(transform, StepCounter) and transform.max_steps is not None:
-                raise InputError(
-                    "StepCounter(max_steps=...) must stand before ShapingTransform, received it after: the conversion "
-                    "would not see the time limit, append ShapingTransform last"
-                )
-            if type(transform).__name__ in _CHANGERS and self._reward_key in transform.in_keys:
-                return type(transform).__name__
-        return ""
-
-    def _later(self) -> Iterator[Transform]:
-        """Yield the transforms of the environment that come after this one."""
-        inner, container = self, self.__dict__["_container"]
-        while container is not None and isinstance(container(), Compose):
-            outer = container()
-            found = list(outer.transforms)
-            yield from found[next(index for index, each in enumerate(found) if each is inner) + 1 :]
-            inner, container = outer, outer.__dict__["_container"]
-
-
-def _refuse_native_autoreset(env: Any) -> None:
-    if vars(env).get("_torchrl_native_autoreset", False):
-        raise InputError(
-            "native_autoreset=True makes the environment return the next episode's first observation at an end, which "
-            "no bonus may see: leave it out, so that TorchRL resets the environments"
-        )

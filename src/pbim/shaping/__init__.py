@@ -46,6 +46,7 @@ from pbim.shaping._shaping import (
     State as State,
     check_gamma as check_gamma,
 )
+from pbim.shaping._stepper import Stepper as Stepper
 
 __all__ = [
     "ADOPS_GUARANTEE",
@@ -77,6 +78,7 @@ __all__ = [
     "RunningMean",
     "Shaping",
     "State",
+    "Stepper",
     "adopes",
     "adops",
     "advised_values",

@@ -27,7 +27,8 @@ class Bounded(Ledger):
         limit: How much may be owed from one step to the next, at least 0. Warns where more than 10,000 may be
             owed: float32 rewards of that size are rounded too much.
         rate: The share of what lies within the limit that is repaid at every step, in [0, 1].
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
     Raises:

@@ -26,6 +26,11 @@ class Mean(NamedTuple):
     count: Array | float  # type: ignore[assignment]
     mean: Array | float
 
+    def moved(self, added: int, total: Any) -> "Mean":
+        """Return the mean with ``added`` more values, whose sum is ``total``."""
+        count = _arrays.counted(self.count, added)
+        return Mean(count, self.mean + (total - added * self.mean) / (count if added else 1))
+
 
 class BlockMean(NamedTuple):
     """The mean in use, and the one being gathered for the next block."""
@@ -123,9 +128,7 @@ class RunningMean(Centring):
         if bonus.shape[0] == 1 and plain and not _arrays.is_exact(bonus):  # one step: no cumulative sums
             mean: Any = state.mean
             added = bonus.shape[1] if rows.valid is None else int(np.count_nonzero(rows.valid))
-            count = _arrays.counted(state.count, added)
-            total = _total(bonus, mean.dtype)
-            return Mean(count, mean + (total - added * mean) / (count if added else 1)), mean[None, None]
+            return state.moved(added, _total(bonus, mean.dtype)), mean[None, None]
         xp = array_namespace(bonus)
         counts, sums = _row_sums(rows)
         total = _arrays.counted(state.count, xp.cumulative_sum(counts))

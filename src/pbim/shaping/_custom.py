@@ -26,7 +26,8 @@ class Custom(Ledger):
             num_envs.
         recall: A function that makes the memory at the start of every episode from zeros of shape (num_envs,); without
             it the memory is ().
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: Not used: what a function repays is its author's to bound.
 
     Raises:

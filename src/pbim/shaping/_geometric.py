@@ -22,7 +22,8 @@ class Geometric(Ledger):
         rate: The share of the ledger that is repaid at every step, in (0, 1]; by default 0.01316, which has a guidance
             of 0.8 at lambda = 0.95, or 2 (1 - gamma) if that is more. Warns at or below 1 - gamma, where debts grow
             without bound.
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
     Raises:
@@ -41,6 +42,7 @@ class Geometric(Ledger):
 
     rate: Real | float = field(default=None, metadata={OLD_DEFAULT: 0.1})  # type: ignore[assignment]
     kind: ClassVar[str] = "geometric"
+    lanewise: ClassVar[bool] = True
     summary: ClassVar[str] = "takes back a share of what is owed at every step, so that little is left for the last"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"

@@ -31,7 +31,8 @@ class GRM(Ledger):
         gamma: The learner's discount, in (0, 1].
         delay: After how many steps a bonus is taken back; by default 32, which has a guidance of 0.8 at lambda = 0.95,
             or 1 / (1 - gamma) if that is less. Warns where gamma^-delay makes the debts too large for a learner.
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
     Raises:

@@ -22,7 +22,8 @@ class InexactPBIM(Ledger):
         gamma: The learner's discount, in (0, 1].
         discount: ``"start"``: w_n = gamma^n, the bonus as the start of the episode values it. ``"end"``:
             w_n = gamma^(N-1-n), as if bonuses lost value on their way to the last step. ``"none"``: w_n = 1.
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: Not used: no weight is above 1.
 
     Raises:

@@ -43,7 +43,9 @@ LARGE_DEBT = 1e4
 """What may be owed at most for bonuses of 1: float32 rewards of that size are rounded by a thousandth of a bonus."""
 LONG = 1000
 """The length of an episode that a warning tells of where none is known."""
-CAUSAL = "F_t does not depend on actions after t (Assumption 1), and F-bar was gathered before step t"
+CAUSAL = (
+    "the bonus does not depend on later actions (Assumption 1), and the mean that is subtracted on earlier steps only"
+)
 
 
 class LedgerState(NamedTuple):
@@ -67,14 +69,17 @@ class Ledger(Shaping[LedgerState]):
 
     Attributes:
         gamma: The learner's discount, in (0, 1].
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
+        lanewise: Whether its equations hold for Python's numbers as they do for arrays, and need no memory.
 
     """
 
     gamma: Real | float
     normalize: bool | Centring = True
     max_steps: int | None = None
+    lanewise: ClassVar[bool] = False
     shared = ("centre",)
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="every ledger that is settled cancels"

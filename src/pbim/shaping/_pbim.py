@@ -17,7 +17,8 @@ class PBIM(Ledger):
 
     Args:
         gamma: The learner's discount, in (0, 1].
-        normalize: Whether to centre the bonus by its running mean, or the centring to use.
+        normalize: Whether to centre the bonus: to subtract the mean of all earlier bonuses, so that an average bonus
+            pays nothing. False (``--no-normalize``) subtracts nothing. A ``Centring`` subtracts another mean.
         max_steps: The longest episode, if known: warns where the repayment gets too large for a learner.
 
     Raises:
@@ -34,6 +35,7 @@ class PBIM(Ledger):
 
     kind: ClassVar[str] = "pbim"
     repays: ClassVar[bool] = False
+    lanewise: ClassVar[bool] = True
     summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
