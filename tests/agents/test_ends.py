@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import pbim
-from pbim.agents import PPO, QLearning, ppo, q_learning, update as _update
+from pbim.agents import PPO, QLearning, ppo, q_learning
 from pbim.agents._gae import next_values
 from pbim.agents.conversion import certify, convert, ledger_ends
-from pbim.agents.rollout import Steps
+from pbim.agents.method import Experience
 from pbim.config import decode, encode
 from pbim.envs import CliffWalk, DoorKey, HostEnv, RiverSwim
 from pbim.errors import InputError
@@ -59,12 +59,9 @@ def run(truncation, critics, conversion, *, knows_ledger):
     values = jnp.stack([true - owed]) if critics == "joint" else jnp.stack([true, -owed])
     value, final = values[:, :3], jnp.broadcast_to(values[:, 3:], (len(values), 3, 1))
     following = next_values(value, values[:, 3], end, final if truncation == "bootstrap" else None)
-    none = jnp.zeros((3, 4, 1))
-    steps = Steps(
-        none, none, end.over, none, none, end.over * 0, column(REWARD), terminated, truncated, BONUS, None, None
-    )
-    batch = _update._batch(config, steps, shaped, value, following, end.over)
-    return np.asarray(batch.advantage[:, 0]), np.asarray(shaped[:, 0]), np.array(ledger)
+    seen = Experience(column(REWARD), shaped, value, following, following, end.over, jnp.zeros((3, 1)))
+    advantage = config.way.lesson(config, (), seen).advantage
+    return np.asarray(advantage[:, 0]), np.asarray(shaped[:, 0]), np.array(ledger)
 
 
 @pytest.mark.parametrize("truncation", CASES)
@@ -267,14 +264,21 @@ def test_what_a_run_promises():
             assert learner(**common, shaping=mixture, truncation=truncation).exact is not endless
     for settlement in ("termination", "rollout"):
         assert not PPO(env=SHORT, gamma=GAMMA, shaping=exact, settlement=settlement).exact
-    assert not PPO(env=SHORT, gamma=GAMMA, shaping=exact, critics="separate", correction=pbim.agents.Adops()).exact
+    two = {"critics": "separate", "intrinsic": pbim.EpisodicCount(), "method": pbim.agents.Adops()}
+    assert not PPO(env=SHORT, gamma=GAMMA, shaping=exact, **two).exact
 
 
 @pytest.mark.parametrize(
     "learner",
     [
         PPO(env=DoorKey(size=5), shaping=pbim.GRM(gamma=0.99, delay=8), critics="separate"),
-        PPO(env=HostEnv(id="CartPole-v1"), critics="separate", correction=pbim.agents.Adops(rise_frames=9)),
+        PPO(
+            env=HostEnv(id="CartPole-v1"),
+            intrinsic=pbim.RND(),
+            shaping=pbim.Raw(),
+            critics="separate",
+            method=pbim.agents.Adops(rise_frames=9),
+        ),
         QLearning(env=RiverSwim(max_steps=9), truncation="continue", lanes=2, advice=((0.0, 1.0),) * 6),
     ],
 )

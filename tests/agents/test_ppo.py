@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import pbim
-from pbim.agents import _learn, ppo
+from pbim.agents import BSRS, EIPO, Adops, TwoCritics, _learn, ppo
 from pbim.agents._learn import Minibatch
-from pbim.agents.adops import Adops
 from pbim.envs import CliffWalk, DoorKey
 from pbim.errors import InputError
 from pbim.intrinsic import RND, EpisodicCount, one_hot
@@ -152,7 +151,10 @@ def test_seeds_are_a_vmap():
         {"settlement": "termination"},
         {"truncation": "bootstrap"},
         {"truncation": "continue"},
-        {"critics": "separate", "shaping": pbim.Raw(), "correction": Adops(rise_frames=100)},
+        {"critics": "separate", "shaping": pbim.Raw(), "method": Adops(rise_frames=100)},
+        {"critics": "separate", "shaping": pbim.Raw(), "method": TwoCritics(), "intrinsic_gamma": 0.9},
+        {"shaping": pbim.Raw(), "method": EIPO(), "normalize_advantages": True},
+        {"method": BSRS()},
     ],
 )
 def test_every_choice_trains(changes):

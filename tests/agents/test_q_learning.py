@@ -86,7 +86,7 @@ def plain(config, key, shaping=None):
     returns, lengths, numbers = [], [], draws_of(config, key)
     state = shaping.init(1) if shaping else None
     for episode in range(config.episodes):
-        cell, total, visits = env.start, 0.0, {}
+        cell, total, visits, trace = env.start, 0.0, {}, np.zeros_like(q)
         for step in range(1, env.max_steps + 1):
             explore, choice = next(numbers)
             epsilon = max(config.epsilon_start - config.epsilon_decay * episode, config.epsilon_min)
@@ -105,7 +105,9 @@ def plain(config, key, shaping=None):
                 state, shaped = shaping.step(state, bonus, np.array([ended]))
                 extra = float(shaped[0])
             target = reward + extra + (0 if ended else config.gamma * q[arrived].max())
-            q[cell, action] += config.learning_rate * (target - q[cell, action])
+            trace *= config.gamma * config.trace_lambda * (q[cell, action] == q[cell].max())
+            trace[cell, action] = 1
+            q += config.learning_rate * (target - q[cell, action]) * trace
             cell, total = arrived, total + reward
             if ended:
                 break
@@ -114,11 +116,12 @@ def plain(config, key, shaping=None):
     return q, returns, lengths
 
 
+@pytest.mark.parametrize("trace_lambda", [0.0, 0.8])
 @pytest.mark.parametrize("converted", [False, True])
-def test_equals_a_plain_loop(converted):
+def test_equals_a_plain_loop(converted, trace_lambda):
     shaping = pbim.PBIM(gamma=0.9) if converted else None
     changes = {"intrinsic": EpisodicCount(alpha=2.0), "shaping": shaping} if converted else {}
-    config = QLearning(env=ENV, episodes=60, gamma=0.9, epsilon_decay=0.01, **changes)
+    config = QLearning(env=ENV, episodes=60, gamma=0.9, epsilon_decay=0.01, trace_lambda=trace_lambda, **changes)
     keys = jax.random.split(jax.random.key(1), 3)
     result = train(config, keys)
     for seed, key in enumerate(keys):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import pbim
-from pbim.agents import episodes as _episodes, ppo, update as _update
-from pbim.agents.adops import Adops
-from pbim.agents.rollout import Steps
-from pbim.envs import CliffWalk
+from pbim.agents import episodes as _episodes, ppo
+from pbim.agents.adops import Adopes, Adops
+from pbim.agents.method import Experience
+from pbim.envs import CliffWalk, DoorKey
 from pbim.errors import InputError
 
-TWO = {"env": CliffWalk(), "shaping": pbim.Raw(), "critics": "separate"}
+TWO = {"env": CliffWalk(), "intrinsic": pbim.EpisodicCount(), "shaping": pbim.Raw(), "critics": "separate"}
 
 
 def column(*numbers):
@@ -33,28 +33,15 @@ def test_adops_on_a_batch_worked_by_hand():
     Step 1: Q_E = 1 >= V_E = 0.5, Q_I = -2, gap = 1.5 - -1 = 2.5: raised by it, F' = 0.5.
     Step 2: Q_E = 1 >= V_E = 0.5, Q_I = 1, gap = 0.5 - 2 < 0: left alone, F' = 1.
     """
-    frames = jnp.array([[0], [10], [20]])
-    arguments = {"gamma": 0.5, "frames": frames}
-    full = Adops(epsilon=0.125).correct(BONUS, REWARD, VALUE, NEXT, **arguments)
-    np.testing.assert_allclose(full, column(0.125, 0.5, 1))
-    rising = Adops(epsilon=0.125, rise_frames=20).correct(BONUS, REWARD, VALUE, NEXT, **arguments)
-    np.testing.assert_allclose(rising, column(3, -2 + 0.5 * 2.5, 1))
-
-    config = ppo.PPO(**TWO, gamma=0.5, gae_lambda=0, correction=Adops(epsilon=0.125))
     ended = jnp.array([[False], [True], [False]])
-    none = jnp.zeros((3, 4, 1))
-    steps = Steps(none, none, ended, none, none, ended * 0, REWARD, ended, ended, BONUS, None, None)
-    batch = _update._batch(config, steps, full, VALUE, NEXT, ended)
-    np.testing.assert_allclose(batch.advantage, column(-0.125, 0, 1.5))  # worse stays worse, better stays better
-    np.testing.assert_allclose(batch.target[1], column(0.625, 0.5, 1))  # F' + gamma V_I(s')
-
-
-def test_adops_needs_two_critics_of_one_gamma():
-    for changes in ({"critics": "joint"}, {"intrinsic_gamma": 0.9}):
-        with pytest.raises(InputError, match="critics"):
-            ppo.PPO(**(TWO | changes), correction=Adops())
-    with pytest.raises(InputError, match="rise_frames"):
-        Adops(rise_frames=-1)
+    seen = Experience(REWARD, BONUS, VALUE, NEXT, NEXT, ended, jnp.array([[0], [10], [20]]))
+    config = ppo.PPO(**TWO, gamma=0.5, gae_lambda=0, method=Adops(epsilon=0.125))
+    lesson = config.way.lesson(config, (), seen)
+    np.testing.assert_allclose(lesson.shaped, column(0.125, 0.5, 1))
+    np.testing.assert_allclose(lesson.advantage, column(-0.125, 0, 1.5))  # worse stays worse, better stays better
+    np.testing.assert_allclose(lesson.target[1], column(0.625, 0.5, 1))  # F' + gamma V_I(s')
+    rising = Adopes(epsilon=0.125, rise_frames=20).shape(config, seen)
+    np.testing.assert_allclose(rising, column(3, -2 + 0.5 * 2.5, 1))
 
 
 def test_the_gap_is_counted_over_the_episodes_that_reached_the_goal():
@@ -124,15 +111,37 @@ def test_what_the_last_steps_took_back_and_how_wrong_the_critic_was_there():
 
 def test_the_reward_scale_multiplies_both_streams():
     ended = jnp.array([[False], [True], [False]])
-    none = jnp.zeros((3, 4, 1))
-    steps = Steps(none, none, ended, none, none, ended * 0, REWARD, ended, ended, BONUS, None, None)
     for critics in ("joint", "separate"):
         plain = ppo.PPO(**(TWO | {"critics": critics}), gamma=0.5)
         tenfold = replace(plain, reward_scale=10.0)
-        batches = [
-            _update._batch(config, steps, BONUS, scale * VALUE, scale * NEXT, ended)
+        one, other = (
+            config.way.lesson(
+                config, (), Experience(REWARD, BONUS, scale * VALUE, scale * NEXT, scale * NEXT, ended, column(0, 0, 0))
+            )
             for config, scale in ((plain, 1), (tenfold, 10))
-        ]
-        np.testing.assert_allclose(10 * batches[0].advantage, batches[1].advantage, rtol=1e-6)
+        )
+        np.testing.assert_allclose(10 * one.advantage, other.advantage, rtol=1e-6)
     with pytest.raises(InputError, match="reward_scale"):
         replace(plain, reward_scale=0.0)
+
+
+def test_a_critic_that_knows_the_ledger_learns_what_it_would_without_a_bonus():
+    """With the weight -1 the values are V - L_t, and GAE of R + F' is GAE of R: the policy's loss is the same."""
+    size = {"num_envs": 4, "num_steps": 32, "minibatch_size": 64, "total_frames": 128, "gamma": 0.9}
+    still = {"env": DoorKey(size=5, max_steps=20), "learning_rate": 1e-12, **size}
+    bonus = {"intrinsic": pbim.EpisodicCount(key="count_key"), "shaping": pbim.GRM(gamma=0.9, delay=3)}
+
+    def losses(weight=None, **changes):
+        config = ppo.PPO(**still, **changes)
+        carry = ppo.init(config, jax.random.key(0))
+        if weight is not None:
+            params = carry.learner.params._replace(ledger=jnp.full(1, weight))
+            carry = carry._replace(learner=carry.learner._replace(params=params))
+        return ppo.update_chunk(config, carry, 3)[1].policy_loss
+
+    alone = losses()
+    np.testing.assert_allclose(losses(-1.0, **bonus, critic_input="ledger"), alone, rtol=1e-4, atol=1e-6)
+    assert not np.allclose(losses(**bonus), alone, rtol=1e-2)
+    np.testing.assert_allclose(losses(0.0, **bonus, critic_input="ledger"), losses(**bonus), rtol=1e-4, atol=1e-6)
+    with pytest.raises(InputError, match="critic_input 'ledger' needs a conversion with a ledger"):
+        ppo.PPO(**still, critic_input="ledger")

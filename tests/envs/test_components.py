@@ -7,7 +7,19 @@ import pytest
 
 import pbim.envs
 from pbim.config import components, decode, encode
-from pbim.envs import CliffWalk, Craftax, DoorKey, Flattened, Gymnax, HostEnv, Navix, RiverSwim, ToyText, XMiniGrid
+from pbim.envs import (
+    CliffWalk,
+    Craftax,
+    DoorKey,
+    Flattened,
+    Gymnax,
+    HostEnv,
+    Navix,
+    RiverSwim,
+    Skills,
+    ToyText,
+    XMiniGrid,
+)
 
 EVERY = [
     CliffWalk(width=7, slip=0.5),
@@ -20,6 +32,7 @@ EVERY = [
     XMiniGrid(id="MiniGrid-DoorKey-5x5"),
     Flattened(env=XMiniGrid(id="XLand-MiniGrid-R1-9x9")),
     HostEnv(id="CartPole-v1"),
+    Skills(env=DoorKey(size=5), count=3),
 ]
 
 

@@ -5,8 +5,11 @@ import pytest
 
 from pbim.errors import InputTypeError
 from pbim.intrinsic import (
+    DIAYN,
     E3B,
     ICM,
+    NGU,
+    RE3,
     RIDE,
     RND,
     ActionRecency,
@@ -74,7 +77,7 @@ def test_info_reported_by_some_environments_only_is_named():
 
 @pytest.mark.parametrize(
     "make",
-    [RND, PseudoCount, *(lambda cls=cls: cls(num_actions=4) for cls in (ICM, E3B, Disagreement))],
+    [RND, PseudoCount, RE3, *(lambda cls=cls: cls(num_actions=4) for cls in (ICM, E3B, Disagreement, NGU))],
 )
 @pytest.mark.parametrize("method", ["reward", "update"])
 def test_nan_observations_are_refused(make, method):
@@ -142,6 +145,12 @@ def test_unusable_transitions_are_named(call, step, sentence):
         (lambda: E3B(ridge=0), "ridge must be a finite number above 0"),
         (lambda: NovelD(alpha=2), r"alpha must lie in \[0, 1\]"),
         (lambda: Disagreement(members=1), "members must be at least 2"),
+        (lambda: RE3(k=0), "k must be an integer of at least 1, received 0"),
+        (lambda: RE3(capacity=1.5), "capacity must be an integer of at least 1"),
+        (lambda: NGU(epsilon=0), "epsilon must be a finite number above 0"),
+        (lambda: NGU(cluster=-1), "cluster must be at least 0, received -1"),
+        (lambda: NGU(most=0.5), "most must be at least 1, received 0.5"),
+        (lambda: DIAYN(count=1), "count must be at least 2, received 1: one skill tells nothing apart"),
         (lambda: Empowerment(transition=np.ones((2, 2))), r"shape \(S, A, S\), received \(2, 2\)"),
         (lambda: Empowerment(transition=np.ones((2, 1, 2))), "probabilities that sum to 1"),
         (lambda: Empowerment(transition=np.ones((1, 9, 1)), steps=12), "lower steps"),
@@ -153,9 +162,11 @@ def test_bad_settings_are_named(make, sentence):
     refuses(lambda _: make(), None, sentence)
 
 
-@pytest.mark.parametrize("bonus", [EpisodicCount(), E3B(num_actions=4), RIDE(num_actions=4, encode=one_hot(4))])
+@pytest.mark.parametrize(
+    "bonus", [EpisodicCount(), E3B(num_actions=4), NGU(num_actions=4), RIDE(num_actions=4, encode=one_hot(4))]
+)
 def test_another_number_of_environments_is_refused(bonus):
-    step = FLOATS if isinstance(bonus, E3B) else INTEGERS
+    step = FLOATS if isinstance(bonus, E3B | NGU) else INTEGERS
     bonus.update(step)
     wider = Transition(*(np.concatenate([field, field]) for field in step[:5]), {})
     refuses(bonus.reward, wider, "remembers 2 environments and received a transition of 4")

@@ -23,6 +23,7 @@ from pbim.testing import random_transitions
 
 SMALL = {"hidden": (8,), "features": 4}
 STEPS = random_transitions(spaces.Discrete(9), spaces.Discrete(4), info=lambda obs: {"cell": obs})
+SKILLED = random_transitions(spaces.Box(-1, 1, (5,)), spaces.Discrete(4))  # 2 entries of state, 3 of skill
 KERNEL = np.random.default_rng(0).dirichlet(np.ones(9), size=(9, 2))
 
 
@@ -42,6 +43,9 @@ BONUSES = {
     "noveld": lambda: intrinsic.NovelD(rnd=intrinsic.RND(**SMALL), key="cell"),
     "e3b": lambda: intrinsic.E3B(num_actions=4, ridge=0.5, **SMALL),
     "disagreement": lambda: intrinsic.Disagreement(num_actions=4, members=3, **TORCH),
+    "re3": lambda: intrinsic.RE3(k=2, encode=one_hot(9), **SMALL),
+    "ngu": lambda: intrinsic.NGU(num_actions=4, rnd=intrinsic.RND(**SMALL), k=2, **SMALL),
+    "diayn": lambda: intrinsic.DIAYN(count=3, encode=intrinsic.flatten, hidden=(8,)),
     "empowerment": lambda: intrinsic.Empowerment(transition=KERNEL),
     "scaled": lambda: Scaled(EpisodicCount(), Fraction(1, 2)),
     "sum": lambda: Sum(EpisodicCount(), Scaled(LifetimeCount(), 0.1)),
@@ -50,6 +54,10 @@ BONUSES = {
     "warm-up": lambda: intrinsic.WarmUp(EpisodicCount(), steps=2),
 }
 ENCODINGS = {"one-hot": lambda: one_hot(48), "coordinates": lambda: intrinsic.coordinates(12)}
+
+
+def steps_of(kind):
+    return SKILLED if kind == "diayn" else STEPS
 
 
 def play(bonus, steps):
@@ -82,7 +90,7 @@ def test_settings_decide_equality_hash_and_json(kind):
 def test_what_a_bonus_learns_takes_no_part_in_what_it_is(kind):
     bonus = BONUSES[kind]()
     text, number = repr(bonus), hash(bonus)
-    play(bonus, STEPS[:6])
+    play(bonus, steps_of(kind)[:6])
     assert bonus == BONUSES[kind]()
     assert (repr(bonus), hash(bonus)) == (text, number)
 
@@ -90,21 +98,21 @@ def test_what_a_bonus_learns_takes_no_part_in_what_it_is(kind):
 @pytest.mark.parametrize("kind", BONUSES)
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, lambda bonus: pickle.loads(pickle.dumps(bonus))])
 def test_a_copy_goes_on_from_where_it_was_made_and_shares_nothing(kind, twin):
-    bonus = BONUSES[kind]()
-    play(bonus, STEPS[:8])
+    bonus, steps = BONUSES[kind](), steps_of(kind)
+    play(bonus, steps[:8])
     left, right = twin(bonus), twin(bonus)
-    expected = play(left, STEPS[8:])
-    np.testing.assert_array_equal(play(right, STEPS[8:]), expected)
-    np.testing.assert_array_equal(play(bonus, STEPS[8:]), expected)
+    expected = play(left, steps[8:])
+    np.testing.assert_array_equal(play(right, steps[8:]), expected)
+    np.testing.assert_array_equal(play(bonus, steps[8:]), expected)
 
 
 @pytest.mark.parametrize("kind", BONUSES)
 def test_the_same_settings_make_a_fresh_bonus(kind):
-    fresh = play(BONUSES[kind](), STEPS)
-    used = BONUSES[kind]()
-    play(used, STEPS[:9])
+    steps, used = steps_of(kind), BONUSES[kind]()
+    fresh = play(BONUSES[kind](), steps)
+    play(used, steps[:9])
     for again in (replace(BONUSES[kind]()), decode(encode(used))):
-        np.testing.assert_array_equal(play(again, STEPS), fresh)
+        np.testing.assert_array_equal(play(again, steps), fresh)
 
 
 def test_seeds_are_settings_and_share_compiled_code():
@@ -138,17 +146,17 @@ def test_nested_parts_reach_the_pure_core(bonus):
 
 
 def compare_core_with_edge(bonus):
-    key = jax.random.PRNGKey(getattr(bonus, "seed", 0))
-    state = bonus.init(key, Spec(example=STEPS[0], num_actions=4, num_keys=9))
-    assert jax.tree.structure(bonus.update_fn(state, STEPS[0])) == jax.tree.structure(state)
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *STEPS)
+    steps, key = steps_of(bonus.kind), jax.random.PRNGKey(getattr(bonus, "seed", 0))
+    state = bonus.init(key, Spec(example=steps[0], num_actions=4, num_keys=9))
+    assert jax.tree.structure(bonus.update_fn(state, steps[0])) == jax.tree.structure(state)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *steps)
     _, paid = jax.lax.scan(lambda s, t: (bonus.update_fn(s, t), bonus.reward_fn(s, t)), state, stacked)
-    np.testing.assert_allclose(paid, play(bonus, STEPS), rtol=3e-3, atol=1e-5)
+    np.testing.assert_allclose(paid, play(bonus, steps), rtol=3e-3, atol=1e-5)
 
 
 def test_what_must_learn_at_every_step_says_so():
     stepwise = {kind for kind, make in BONUSES.items() if is_stepwise(make())}
-    assert set(BONUSES) - stepwise == {"rnd", "icm", "disagreement", "empowerment", "normalized-observations"}
+    assert set(BONUSES) - stepwise == {"rnd", "icm", "disagreement", "diayn", "empowerment", "normalized-observations"}
     assert not is_stepwise(Scaled(intrinsic.RND(), 2.0))
     assert is_stepwise(Sum(intrinsic.RND(), EpisodicCount()))
     assert not is_stepwise(lambda transition: transition.next_obs)

@@ -18,6 +18,7 @@ DICT = random_transitions(
     ),
     spaces.Discrete(4),
 )
+SKILLS = random_transitions(spaces.Box(-1, 1, (5,)), spaces.Discrete(4))  # 3 entries of state, 2 of skill
 KERNEL = np.random.default_rng(0).dirichlet(np.ones(9), size=(9, 2))
 
 
@@ -44,6 +45,11 @@ CASES = {
     "noveld": (lambda: intrinsic.NovelD(alpha=0.1, rnd=intrinsic.RND(learning_rate=1e-5, **SMALL)), IMAGE),
     "e3b": (lambda: intrinsic.E3B(num_actions=4, **SMALL), IMAGE),
     "disagreement": (lambda: intrinsic.Disagreement(num_actions=4, members=3, **SMALL), IMAGE),
+    "re3": (lambda: intrinsic.RE3(k=2, capacity=8, **SMALL), IMAGE),
+    "re3, fewer steps than neighbours": (lambda: intrinsic.RE3(k=99, **SMALL), VECTOR),
+    "ngu": (lambda: intrinsic.NGU(num_actions=4, rnd=intrinsic.RND(**SMALL), **SMALL), IMAGE),
+    "ngu, a small memory": (lambda: intrinsic.NGU(k=2, capacity=3, rnd=intrinsic.RND(**SMALL), **SMALL), VECTOR),
+    "diayn": (lambda: intrinsic.DIAYN(count=2, hidden=(8,)), SKILLS),
     "a function": (lambda: lambda step: np.abs(step.next_obs).sum(axis=1), VECTOR),
     "scaled": (lambda: intrinsic.Scaled(intrinsic.EpisodicCount(), 0.1), GRID),
     "running std": (lambda: intrinsic.RunningStdScaled(intrinsic.EpisodicCount(), gamma=0.9), GRID),

@@ -1,6 +1,9 @@
 """First weights: PyTorch's own where asked for, and what they do to the size of a bonus."""
 
+import re
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +11,12 @@ import numpy as np
 import optax
 import pytest
 import torch
+from scipy.stats import ks_2samp
 
+from pbim.config import components
 from pbim.errors import InputError
-from pbim.intrinsic import E3B, ICM, RIDE, RND, Disagreement, Spec, Transition, one_hot
-from pbim.intrinsic._networks import mlp, mlp_init
+from pbim.intrinsic import DIAYN, E3B, ICM, NGU, RE3, RIDE, RND, Disagreement, NovelD, Spec, Transition, one_hot
+from pbim.intrinsic._networks import Layer, mlp, mlp_init
 
 SIZES = (48, 64, 64, 32)
 
@@ -61,21 +66,90 @@ def test_layers_are_drawn_from_the_distribution_of_pytorchs():
             assert np.abs(shares).max() < 0.1 * bound
 
 
-@pytest.mark.parametrize("scheme", ["orthogonal", "torch"])
-@pytest.mark.parametrize("kind", [RND, ICM, RIDE, E3B, Disagreement])
-def test_every_learned_bonus_draws_all_its_networks_by_the_scheme(kind, scheme):
-    """Biases tell: orthogonal ones start at 0, PyTorch's do not."""
-    settings = {"hidden": (8,), "features": 4, "init_scheme": scheme, "optimizer": optax.sgd}  # sgd remembers no biases
-    settings |= {} if kind is RND else {"num_actions": 3}
-    settings |= {"key": "cell"} if kind is RIDE else {}
-    bonus, no = kind(**settings), jnp.zeros(2, bool)
-    example = Transition(jnp.zeros((2, 5)), jnp.zeros(2, int), jnp.zeros((2, 5)), no, no, {"cell": jnp.zeros(2, int)})
-    state = bonus.init(jax.random.key(0), Spec(example=example, num_actions=3, num_keys=4))
-    paths, _ = jax.tree_util.tree_flatten_with_path(state)
-    biases = [leaf for path, leaf in paths if "bias" in str(path[-1])]
-    assert len(biases) >= 4
-    for bias in biases:
-        assert bool(jnp.any(bias != 0)) is (scheme == "torch")
+def without(name, settings):
+    return {other: value for other, value in settings.items() if other != name}
+
+
+BONUSES = {
+    "rnd": lambda **settings: RND(normalize=False, **settings),
+    "icm": lambda **settings: ICM(num_actions=4, **settings),
+    "ride": lambda **settings: RIDE(num_actions=4, key="cell", **settings),
+    "noveld": lambda **settings: NovelD(rnd=RND(normalize=False, **settings), key="cell"),
+    "e3b": lambda **settings: E3B(num_actions=4, **settings),
+    "disagreement": lambda **settings: Disagreement(num_actions=4, **settings),
+    "re3": lambda **settings: RE3(**without("optimizer", settings)),
+    "ngu": lambda **settings: NGU(num_actions=4, rnd=RND(normalize=False, **settings), **settings),
+    "diayn": lambda **settings: DIAYN(count=4, **without("features", settings)),
+}
+STATES = np.eye(48, 52, dtype=np.float32) + np.eye(4, 52, 48, dtype=np.float32)[np.arange(48) % 4]
+"""One-hot cells of the cliff walk, and a skill for DIAYN."""
+EVERY = Transition(
+    STATES, np.arange(48) % 4, np.roll(STATES, 1, axis=0), *np.zeros((2, 48), bool), {"cell": np.arange(48)}
+)
+SPEC = Spec(example=EVERY, num_keys=48, num_actions=4)
+
+
+def layers_of(state):
+    """Return every layer of a bonus's networks; those of an ensemble have one more axis."""
+    leaves = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, Layer))
+    return [leaf for leaf in leaves if isinstance(leaf, Layer)]
+
+
+def test_every_bonus_with_networks_is_here():
+    drawn = {cls.kind for cls in components("intrinsic") if {"init_scheme", "rnd"} & set(cls.__dataclass_fields__)}
+    assert drawn == set(BONUSES)
+
+
+@pytest.mark.parametrize("kind", BONUSES)
+def test_all_networks_of_a_bonus_are_drawn_as_pytorch_draws_its_layers(kind):
+    """Weights and biases in units of 1 / sqrt(inputs), of all layers, beside those of torch.nn.Linear: same law."""
+    torch.manual_seed(0)
+    small = {"hidden": (8,), "features": 4, "optimizer": optax.sgd}  # sgd keeps no copies of layers
+    bonus = BONUSES[kind](init_scheme="torch", **small)
+    drawn = layers_of(jax.vmap(lambda key: bonus.init(key, SPEC))(jax.random.split(jax.random.key(0), 20)))
+    assert len(drawn) >= 2
+    for part in ("weight", "bias"):
+        ours, theirs = [], []
+        for layer in drawn:
+            inputs, outputs = layer.weight.shape[-2:]
+            ours.append(np.asarray(getattr(layer, part)).ravel() * inputs**0.5)
+            linear = [getattr(torch.nn.Linear(inputs, outputs), part).detach().numpy().ravel() for _ in range(20)]
+            theirs.append(np.concatenate(linear) * inputs**0.5)
+            assert np.abs(ours[-1]).max() <= 1 + 1e-6
+        assert ks_2samp(np.concatenate(ours), np.concatenate(theirs)).pvalue > 1e-3
+    even = BONUSES[kind](init_scheme="orthogonal", **small)
+    for layer in layers_of(even.init(jax.random.key(0), SPEC)):
+        assert not layer.bias.any()
+        weight = np.asarray(layer.weight if layer.weight.ndim == 3 else layer.weight[None])
+        narrow = weight if weight.shape[1] >= weight.shape[2] else weight.swapaxes(1, 2)
+        gram = narrow.swapaxes(1, 2) @ narrow
+        np.testing.assert_allclose(gram, np.broadcast_to(2 * np.eye(gram.shape[1]), gram.shape), atol=1e-5)
+
+
+def first_bonus(kind, scheme):
+    """Return the size of the bonus of 48 steps before anything is learned; RE3 and NGU remember one arrival each."""
+    bonus = BONUSES[kind](init_scheme=scheme)
+    state = bonus.init(jax.random.key(0), SPEC)
+    if kind in ("re3", "ngu"):
+        state = bonus.update_fn(state, EVERY._replace(next_obs=EVERY.obs))
+    return np.abs(np.asarray(bonus.reward_fn(state, EVERY), np.float64))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "api" / "bonuses" / "index.md"
+SIZE = re.compile(r"^\| \[(\w+)\]\(\w+\.md\) \| ([\d.]+) ± ([\d.]+) \| ([\d.]+) ± ([\d.]+) \|$", re.M)
+
+
+def test_the_page_says_the_size_of_every_first_bonus():
+    told = {name.lower().replace("-", ""): list(map(float, sizes)) for name, *sizes in SIZE.findall(PAGE.read_text())}
+    measured = {
+        kind: [
+            size(first)
+            for first in map(partial(first_bonus, kind), ("orthogonal", "torch"))
+            for size in (np.mean, np.std)
+        ]
+        for kind in BONUSES
+    }
+    assert told == {kind: pytest.approx(sizes, rel=0.06, abs=2e-6) for kind, sizes in measured.items()}, measured
 
 
 def test_pytorchs_layers_make_a_far_smaller_and_more_even_error():

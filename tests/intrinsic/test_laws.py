@@ -7,8 +7,11 @@ import pytest
 from gymnasium import spaces
 
 from pbim.intrinsic import (
+    DIAYN,
     E3B,
     ICM,
+    NGU,
+    RE3,
     RIDE,
     RND,
     ActionRecency,
@@ -52,6 +55,9 @@ MAKERS = {
     "NovelD": lambda: NovelD(rnd=RND(**SMALL)),
     "E3B": lambda: E3B(num_actions=4, **SMALL),
     "Disagreement": lambda: Disagreement(num_actions=4, subset=1.0, **SMALL),
+    "RE3": lambda: RE3(k=2, capacity=64, **SMALL),
+    "NGU": lambda: NGU(num_actions=4, rnd=RND(**SMALL), **SMALL),
+    "DIAYN": lambda: DIAYN(count=2, hidden=(8,)),
     "RunningStdScaled": lambda: RunningStdScaled(EpisodicCount(), gamma=0.9),
     "NormalizedObservations": lambda: NormalizedObservations(RND(normalize=False, **SMALL)),
 }
@@ -89,6 +95,9 @@ COMPILED = {
     "ICM": lambda: ICM(num_actions=4, **SMALL),
     "E3B": lambda: E3B(num_actions=4, **SMALL),
     "Disagreement": lambda: Disagreement(num_actions=4, **SMALL),
+    "RE3": lambda: RE3(k=2, capacity=7, **SMALL),
+    "NGU": lambda: NGU(num_actions=4, capacity=7, rnd=RND(**SMALL), **SMALL),
+    "DIAYN": lambda: DIAYN(count=2, hidden=(8,)),
     "RIDE": lambda: RIDE(num_actions=4, key=grid_key, **SMALL),
     "NovelD": lambda: NovelD(key=grid_key, rnd=RND(**SMALL)),
 }

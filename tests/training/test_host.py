@@ -109,7 +109,7 @@ def test_cartpole_trains_cancels_resumes_and_can_be_watched(tmp_path, capsys, mo
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     assert Watch(folder=arguments.out, out=tmp_path / "agent.mp4", episodes=1).run() == 0
     assert (tmp_path / "agent.mp4").read_bytes()[4:8] == b"ftyp"
-    with pytest.raises(InputError, match=r"\.gif, \.mp4, received '\.webm'"):
+    with pytest.raises(InputError, match=r"\.gif, \.mp4, \.png, received '\.webm'"):
         Watch(folder=arguments.out, out=tmp_path / "agent.webm").run()
 
 

@@ -35,7 +35,7 @@ ROWS = Metrics(
     settled_truncated=np.array([math.nan, math.nan, -5.0]),
     end_error=np.array([4.0, math.nan, 0.0]),
     residual=np.array([0.0, 0.0, math.inf]),
-    **{name: np.array([1.0, 2.0, 3.0]) for name in Metrics._fields[-5:]},
+    **{name: np.array([1.0, 2.0, 3.0]) for name in Metrics._fields[-6:]},
 )
 
 

@@ -4,9 +4,10 @@ import math
 from numbers import Real
 from typing import Any
 
-from pbim.envs import Interface
+from pbim.envs import Interface, Skills
 from pbim.errors import InputError, InputTypeError
-from pbim.shaping import Level, Shaping
+from pbim.intrinsic import DIAYN
+from pbim.shaping import Ledger, Level, Shaping
 from pbim.truncation import Truncation
 
 
@@ -33,7 +34,7 @@ def check_numbers(config: Any, rule: str, *names: str) -> None:
 
 
 def check_parts(config: Any) -> None:
-    """Refuse an environment, a bonus or a conversion that is something else."""
+    """Refuse an environment, a bonus, a conversion or a method that is something else."""
     for name, needed, example in (("env", "max_steps", "DoorKey(size=8)"), ("shaping", "guarantee", "NoBonus()")):
         part = getattr(config, name)
         if isinstance(part, type) or not hasattr(part, needed):
@@ -45,6 +46,21 @@ def check_parts(config: Any) -> None:
             f"intrinsic must be None or a bonus with init, reward_fn and update_fn, received {bonus!r}: pass "
             "EpisodicCount() of pbim.intrinsic, for example"
         )
+    method = getattr(config, "method", None)
+    if method is not None and (isinstance(method, type) or not hasattr(method, "lesson")):
+        raise InputTypeError(
+            f"method must be None or a method of pbim.agents, received {method!r}: pass EIPO(), for example"
+        )
+
+
+def check_skills(config: Any) -> None:
+    """Refuse a bonus for more or fewer skills than the environment has: the others would look like states."""
+    env, bonus = config.env, config.intrinsic
+    if isinstance(env, Skills) and isinstance(bonus, DIAYN) and bonus.count != env.count:
+        raise InputError(
+            f"intrinsic must pay for the skills of env, {env.count}, received a count of {bonus.count}: pass count "
+            f"{env.count}, or leave it out on the command line"
+        )
 
 
 def check_discount(shaping: Shaping[Any], gamma: float) -> None:
@@ -54,6 +70,34 @@ def check_discount(shaping: Shaping[Any], gamma: float) -> None:
         raise InputError(
             f"shaping.gamma must be the discount that F' is learned with, {gamma}, received {converted}: "
             f"cancellation holds for that one only; pass gamma={gamma} to {type(shaping).__name__}"
+        )
+
+
+def check_ledger(config: Any) -> None:
+    """Refuse to show the critic a ledger where there is none, or where several things happen to it."""
+    if config.critic_input == "observation":
+        return
+    plain = (config.truncation, config.settlement, config.critics, config.method) == (
+        "settle",
+        "episode",
+        "joint",
+        None,
+    )
+    if not (plain and isinstance(config.shaping, Ledger)):
+        raise InputError(
+            f"critic_input 'ledger' needs a conversion with a ledger, truncation 'settle', settlement 'episode', "
+            f"critics 'joint' and no method, received {config.shaping.label}, {config.truncation!r}, "
+            f"{config.settlement!r}, {config.critics!r} and {config.method}: pass these, or critic_input='observation'"
+        )
+
+
+def check_task(config: Any) -> None:
+    """Refuse to leave the task's reward out without a bonus, or with one that is cancelled, by any method."""
+    if config.task_reward == "none" and (config.intrinsic is None or config.cancels):
+        why = "there is none" if config.intrinsic is None else f"shaping {config.shaping.label} cancels it"
+        raise InputError(
+            f"task_reward 'none' leaves the bonus alone to learn from, and {why}: pass a bonus and shaping raw, or "
+            "task_reward 'full'"
         )
 
 

@@ -5,10 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pbim.agents import bonus as _bonus
-from pbim.agents._checks import check_counts, check_discount, check_numbers, check_parts, check_windows, is_exact
+from pbim.agents._checks import (
+    check_counts,
+    check_discount,
+    check_ledger,
+    check_numbers,
+    check_parts,
+    check_skills,
+    check_task,
+    check_windows,
+    is_exact,
+)
 from pbim.agents._metrics import Metrics
 from pbim.agents._minibatches import Cuts
-from pbim.agents.adops import Adops
+from pbim.agents.method import PLAIN, Method
 from pbim.agents.networks import InitScheme, MemoryKind, Network
 from pbim.config import Component
 from pbim.envs import Environment, Interface
@@ -24,47 +34,51 @@ class PPO(Component):
 
     Attributes:
         env: A compiled environment of ``pbim.envs``, or a :class:`pbim.envs.HostEnv`.
-        intrinsic: A bonus of pbim.intrinsic, whose pure core runs inside the loop; None for no bonus.
-        intrinsic_scale: What the bonus is multiplied by before it is converted.
+        intrinsic: A bonus of pbim.intrinsic, or None.
+        intrinsic_scale: What multiplies the bonus before the conversion.
         shaping: The conversion of the bonus.
-        correction: ADOPS or ADOPES, which change what the conversion emitted by what two separate critics say.
-        reward_scale: What multiplies all that is learned from, R and F' alike; it changes no optimum.
+        method: How R and F' are combined, if not by a sum: EIPO, ADOPS, BSRS, two critics.
+        task_reward: What the learner sees of the task's reward: "full", or "none" for pure exploration (skills). It is
+            reported either way.
+        reward_scale: What multiplies both R and F'. It does not change which policy is best.
         gamma: The discount of the task.
-        intrinsic_gamma: The discount of F', if it has a critic and a discount of its own.
+        intrinsic_gamma: The discount of F', if F' has its own critic and its own discount.
         truncation: What the learner does at a time limit (see pbim.truncation). "settle" stops there and settles the
             ledger. "bootstrap" adds the shaped value of the final observation and leaves the ledger open. "continue"
-            takes every env.max_steps steps for a window of a task that goes on: an episode of the figures is cut
-            there, and neither environment, memory, bonus, ledger nor target takes notice.
-        resets: Where environment and bonus start anew: at all "ends", or only at "terminations", as in torch-ac's first
-            port to Gymnasium: past the time limit every step is an episode of its own.
-        settlement: Which ledgers are settled: those of every "episode"; with "termination" only those of episodes that
-            terminate, while a truncated one's is forgotten although the learner stops there; with "rollout", inside
-            each rollout, what it paid, centred by its own mean. The last two are readings of the paper that do not
-            cancel: they promise nothing.
-        bonus_learns: Whether a bonus that learns does so after each "rollout" or at every "step".
+            is for a task without an end: a time limit cuts the figures into windows and changes nothing else.
+        resets: Where environment and bonus start again: at all "ends", or only at "terminations", as in torch-ac's
+            first port to Gymnasium, where each step past the time limit is one episode.
+        settlement: What is settled. "episode": the ledger of every episode. "termination": only of episodes that
+            terminate; the ledger of a truncated one is forgotten, although the learner stops there. "rollout": what
+            each rollout paid, inside it, centred by its own mean. The last two are readings of the paper. They are
+            not exact and guarantee nothing.
+        bonus_learns: When the bonus learns: after each "rollout", or at every "step".
         total_frames: Steps of all environments together.
         num_envs: Environments that step together.
         num_steps: Steps of each environment per rollout.
         epochs: Passes over a rollout.
-        minibatch_size: Frames per gradient step; divides num_envs * num_steps.
-        recurrence: Steps that the gradient flows back through the memory; 1 without memory.
-        refresh_memories: Whether memories are computed anew in each epoch, as torch-ac does.
-        learning_rate: Of Adam.
-        learning_rate_schedule: Whether the rate stays or falls to 0.
+        minibatch_size: Frames per gradient step. It must divide num_envs * num_steps.
+        recurrence: Steps that the gradient flows back through the memory. It is 1 without memory.
+        refresh_memories: Each epoch computes the memories again, as in torch-ac. ``--no-refresh-memories`` keeps
+            those of the rollout.
+        learning_rate: The learning rate of Adam.
+        learning_rate_schedule: Whether the rate stays constant or falls to 0 linearly.
         adam_epsilon: Adam's epsilon.
-        max_gradient_norm: Longer gradients are shortened to this.
-        gae_lambda: Lambda of the generalised advantage estimate.
+        max_gradient_norm: The largest norm of a gradient. A longer one is scaled down.
+        gae_lambda: The lambda of the generalised advantage estimate.
         clip: PPO's clipping range.
-        clip_values: Whether values are clipped, too.
+        clip_values: PPO clips values too. ``--no-clip-values`` clips the policy only.
         entropy_coefficient: Weight of the entropy bonus.
         value_coefficient: Weight of the value loss.
-        normalize_advantages: Whether advantages are standardised per minibatch.
-        critics: One critic of r + F' ("joint"), or "separate" ones of R and of F' (the latter with intrinsic_gamma),
-            each of which bootstraps, or not, as truncation says.
-        memory: What the agent remembers with.
+        normalize_advantages: Whether to standardise the advantages of each minibatch.
+        critics: "joint": one critic of R + F'. "separate": one critic of R and one of F' (with intrinsic_gamma). Each
+            bootstraps where truncation says so.
+        critic_input: "observation", or "ledger" to show the critic L_t as well, times a learned weight. It then learns
+            to predict what will be taken back, and the bonus guides nothing: see docs/guidance.md.
+        memory: The kind of memory of the agent.
         hidden_size: Width of the memory.
         head_size: Width of the layer before policy and value.
-        init_scheme: How weights are drawn.
+        init_scheme: How the first weights are drawn.
 
     """
 
@@ -76,7 +90,8 @@ class PPO(Component):
     intrinsic: Any = None
     intrinsic_scale: float = 1.0
     shaping: Shaping[Any] = field(default_factory=NoBonus)
-    correction: Adops | None = None
+    method: Method | None = None
+    task_reward: Literal["full", "none"] = "full"
     reward_scale: float = 1.0
     gamma: float = 0.99
     intrinsic_gamma: float | None = None
@@ -105,6 +120,7 @@ class PPO(Component):
     normalize_advantages: bool = False
 
     critics: Literal["joint", "separate"] = "joint"
+    critic_input: Literal["observation", "ledger"] = "observation"
     memory: MemoryKind = "lstm"
     hidden_size: int = 64
     head_size: int = 64
@@ -127,11 +143,6 @@ class PPO(Component):
         check_numbers(self, "[0, inf)", "intrinsic_scale")
         if self.intrinsic_gamma is not None and self.critics == "joint":
             raise InputError("intrinsic_gamma needs a critic of its own: pass critics='separate', or leave it out")
-        if self.correction is not None and (self.critics == "joint" or self.bonus_gamma != self.gamma):
-            raise InputError(
-                "correction needs critics of R and F' that share one gamma: pass critics='separate' and leave "
-                "intrinsic_gamma out"
-            )
         if self.settlement != "episode" and self.truncation != "settle":
             raise InputError(
                 f"settlement {self.settlement!r} is for a learner that stops at a time limit, received truncation "
@@ -143,15 +154,28 @@ class PPO(Component):
                 f"{self.truncation!r}: pass truncation='settle', or resets='ends'"
             )
         check_discount(self.shaping, self.bonus_gamma)
+        check_ledger(self)
+        check_task(self)
+        check_skills(self)
         check_windows(self.env, self.restart)
         if self.env.max_steps:
             self.shaping.check_horizon(self.env.max_steps)
+        self.way.check(self)
 
     @property
     def exact(self) -> bool:
         """Whether the run promises that F' cancels over every whole episode."""
-        whole = self.settlement == "episode" and self.correction is None
-        return whole and is_exact(self.shaping, self.truncation)
+        return self.method is None and self.cancels
+
+    @property
+    def cancels(self) -> bool:
+        """Whether the conversion's F' does so, before a method changes what is learned from it."""
+        return self.settlement == "episode" and is_exact(self.shaping, self.truncation)
+
+    @property
+    def way(self) -> Method:
+        """The method; without one, plain PPO."""
+        return self.method or PLAIN
 
     @property
     def restart(self) -> Truncation:
@@ -208,8 +232,10 @@ class PPO(Component):
         return Network(
             obs_shape=tuple(self.env.obs_shape),
             num_actions=self.env.num_actions,
-            num_values=1 if self.critics == "joint" else 2,
+            num_values=self.way.num_values or (1 if self.critics == "joint" else 2),
+            num_policies=self.way.num_policies,
             num_indices=getattr(self.env, "num_states", 0),
+            sees_ledger=self.critic_input == "ledger",
             memory=self.memory,
             hidden_size=self.hidden_size,
             head_size=self.head_size,

@@ -40,4 +40,9 @@ def next_values(value: Array, last: Array, end: Ends[Array], final: Array | None
 
     """
     at_end = 0.0 if final is None else jnp.where(end.stops, 0, final)
-    return jnp.where(end.over, at_end, jnp.concatenate([value[:, 1:], last[:, None]], axis=1))
+    return jnp.where(end.over, at_end, following_values(value, last))
+
+
+def following_values(value: Array, last: Array) -> Array:
+    """Return the values of the next observations, (num_values, T, num_envs), across ends of episodes."""
+    return jnp.concatenate([value[:, 1:], last[:, None]], axis=1)

@@ -34,7 +34,9 @@ class Batch(NamedTuple):
     """A rollout to learn from: (T, num_envs) unless said otherwise.
 
     ``rows`` (T, num_envs, K), ``memory`` (T, rows, num_envs) before each step, ``mask`` 0 where an episode
-    starts, ``value`` and ``target`` (num_values, T, num_envs).
+    starts, ``value`` and ``target`` (num_values, T, num_envs), with several policies ``advantage`` (num_policies, T,
+    num_envs). ``critics`` (num_values,) weighs the critics' losses; None learns all alike. ``ledger`` is L_t, where the
+    critics see it.
     """
 
     rows: Array
@@ -45,6 +47,8 @@ class Batch(NamedTuple):
     advantage: Array
     value: Array
     target: Array
+    critics: Array | None = None
+    ledger: Array | None = None
 
 
 class Minibatch(NamedTuple):
@@ -64,6 +68,8 @@ class Minibatch(NamedTuple):
     weight: Array
     which: Array | None = None
     views: Array | None = None
+    critics: Array | None = None
+    ledger: Array | None = None
 
 
 class Draw(NamedTuple):
@@ -118,7 +124,7 @@ def learn(config: "PPO", learner: LearnerState, batch: Batch, key: Array) -> tup
         places = jnp.arange(on_end.shape[0]).reshape(len(order), -1)
 
         def step(inner: tuple[Params, Any], draw: Draw) -> tuple[tuple[Params, Any], tuple[Losses, Array]]:
-            minibatch = _minibatch(on_end, columns, starts, draw)
+            minibatch = _minibatch(config, on_end, columns, starts, draw)._replace(critics=batch.critics)
             params, optimizer, losses, memories = gradient_step(config, *inner, minibatch)
             after = (params, optimizer)
             if may_be_empty:
@@ -158,6 +164,8 @@ def _gradient(config: "PPO", params: Params, minibatch: Minibatch) -> Gradient:
         def objective(params: Params) -> tuple[Array, tuple[Losses, list[Array]]]:
             rows = minibatch.obs[:, :size].T
             output, memories = config.network.unroll(params, rows, minibatch.memory, minibatch.mask, minibatch.which)
+            if minibatch.ledger is not None:
+                output = output._replace(values=output.values + cast(Array, params.ledger)[:, None] * minibatch.ledger)
             loss, losses = ppo_loss(config, output, minibatch)
             return loss, (losses, memories)
 
@@ -189,28 +197,67 @@ def _gradient(config: "PPO", params: Params, minibatch: Minibatch) -> Gradient:
 def ppo_loss(config: "PPO", output: Output, minibatch: Minibatch) -> tuple[Array, Losses]:
     """Return the clipped objective to minimise, and its parts (Schulman et al. 2017, Eq. 7 and 9)."""
     weight = minibatch.weight / jnp.sum(minibatch.weight)
-    advantage = minibatch.advantage
-    if config.normalize_advantages:
-        mean = jnp.sum(weight * advantage)
-        advantage = (advantage - mean) / (jnp.sqrt(jnp.sum(weight * (advantage - mean) ** 2)) + 1e-8)
-    log_probs = jax.nn.log_softmax(output.logits, axis=0)
-    chosen = jnp.arange(log_probs.shape[0])[:, None] == minibatch.action
-    log_prob = jnp.sum(jnp.where(chosen, log_probs, 0), axis=0)
-    entropy = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=0)
-
-    ratio = jnp.exp(log_prob - minibatch.log_prob)
-    clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
-    policy = -jnp.minimum(ratio * advantage, clipped * advantage)  # Eq. 7
+    policy, entropy = _policies(config, output.logits, minibatch, weight)
     error = (output.values - minibatch.target) ** 2
     if config.clip_values:
         near = minibatch.value + jnp.clip(output.values - minibatch.value, -config.clip, config.clip)
         error = jnp.maximum(error, (near - minibatch.target) ** 2)
+    if minibatch.critics is not None:
+        error = minibatch.critics[:, None] * error
 
     policy_loss, mean_entropy = jnp.vdot(weight, policy), jnp.vdot(weight, entropy)
     value_loss = jnp.vdot(weight, jnp.sum(error, axis=0))
     loss = policy_loss - config.entropy_coefficient * mean_entropy + config.value_coefficient * value_loss  # Eq. 9
     value = jnp.vdot(weight, jnp.sum(output.values, axis=0))
     return loss, Losses(mean_entropy, value, policy_loss, value_loss, jnp.zeros(()))
+
+
+def _policies(config: "PPO", logits: Array, minibatch: Minibatch, weight: Array) -> tuple[Array, Array]:
+    """Return the objective to minimise (Eq. 7) and the entropy of every frame, (n,), summed over the policies."""
+    several = config.network.num_policies
+    if several == 1:
+        return _policy(config, logits, minibatch, minibatch.advantage, weight)
+    parts = [
+        _policy(config, one, minibatch, advantage, weight)
+        for one, advantage in zip(jnp.split(logits, several), minibatch.advantage, strict=True)
+    ]
+    policy, entropy = (jnp.sum(jnp.stack(part), axis=0) for part in zip(*parts, strict=True))
+    return policy, entropy
+
+
+def _policy(config: "PPO", logits: Array, minibatch: Minibatch, advantage: Array, weight: Array) -> tuple[Array, Array]:
+    if config.normalize_advantages:
+        mean = jnp.sum(weight * advantage)
+        advantage = (advantage - mean) / (jnp.sqrt(jnp.sum(weight * (advantage - mean) ** 2)) + 1e-8)
+    log_probs = jax.nn.log_softmax(logits, axis=0)
+    log_prob = chosen(log_probs, minibatch.action)
+    entropy = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=0)
+    return -surrogate(config, log_prob, minibatch.log_prob, advantage), entropy
+
+
+def chosen(log_probs: Array, action: Array) -> Array:
+    """Return the log-probabilities (n,) of actions (n,) among those of all, (num_actions, n)."""
+    taken = jnp.arange(log_probs.shape[0])[:, None] == action
+    return jnp.sum(jnp.where(taken, log_probs, 0), axis=0)
+
+
+def surrogate(config: "PPO", log_prob: Array, before: Array, advantage: Array) -> Array:
+    """Return what a policy gains over the one that acted, clipped (Schulman et al. 2017, Eq. 7), of any shape."""
+    ratio = jnp.exp(log_prob - before)
+    clipped = jnp.clip(ratio, 1 - config.clip, 1 + config.clip)
+    return jnp.minimum(ratio * advantage, clipped * advantage)
+
+
+def gain(config: "PPO", params: Params, batch: Batch, policy: int, advantage: Array) -> Array:
+    """Return the mean of :func:`surrogate` over a rollout under a policy of ``params``; advantage (T, num_envs)."""
+    cuts, first = config.cuts, jnp.zeros((), bool)
+    frames = cuts.frames(jnp.arange(cuts.sequences), first)
+    rows = batch.rows.reshape(config.frames, -1)[frames.ravel()]
+    memory = cuts.starts(batch.memory, first).T
+    output, _ = config.network.unroll(params, rows, memory, batch.mask.reshape(-1)[frames])
+    logits = jnp.split(output.logits, config.network.num_policies)[policy]
+    action, before, advantage = (x.reshape(-1)[frames.ravel()] for x in (batch.action, batch.log_prob, advantage))
+    return jnp.mean(surrogate(config, chosen(jax.nn.log_softmax(logits, axis=0), action), before, advantage))
 
 
 def _adam(config: "PPO") -> optax.GradientTransformation:
@@ -223,7 +270,9 @@ def _adam(config: "PPO") -> optax.GradientTransformation:
 
 def _columns(config: "PPO", batch: Batch) -> Array:
     """Return a frame's numbers side by side, (frames, columns), so that a minibatch is one gather."""
-    parts = [batch.mask, batch.action.astype(jnp.float32), batch.log_prob, batch.advantage, *batch.value, *batch.target]
+    advantage = batch.advantage.reshape(-1, *batch.mask.shape)
+    parts = [batch.mask, batch.action.astype(jnp.float32), batch.log_prob, *advantage, *batch.value, *batch.target]
+    parts += [] if batch.ledger is None else [batch.ledger]
     return jnp.stack(parts, axis=-1).reshape(config.frames, -1)
 
 
@@ -236,21 +285,23 @@ def _on_end(rows: Array, frames: Array) -> Array:
     return taken.swapaxes(1, 2).reshape(-1, taken.shape[1]).astype(jnp.float32)
 
 
-def _minibatch(on_end: Array, columns: Array, starts: Array, draw: Draw) -> Minibatch:
-    mask, action, log_prob, advantage, *values = _layers.take_rows(columns, draw.frames.reshape(-1)).T
-    critics = len(values) // 2
+def _minibatch(config: "PPO", on_end: Array, columns: Array, starts: Array, draw: Draw) -> Minibatch:
+    mask, action, log_prob, *values = _layers.take_rows(columns, draw.frames.reshape(-1)).T
+    policies, critics = config.network.num_policies, config.network.num_values
+    advantages, values = values[:policies], values[policies:]
     return Minibatch(
         obs=_layers.take_rows(on_end, draw.rows),
         memory=_layers.take_rows(starts, draw.sequences).T,
         mask=mask.reshape(draw.frames.shape),
         action=action.astype(jnp.int32),
         log_prob=log_prob,
-        advantage=advantage,
+        advantage=advantages[0] if policies == 1 else jnp.stack(advantages),
         value=jnp.stack(values[:critics]),
-        target=jnp.stack(values[critics:]),
+        target=jnp.stack(values[critics : 2 * critics]),
         weight=jnp.tile(draw.weight, draw.frames.shape[0]),
         which=None if draw.views is None else draw.views.which,
         views=None if draw.views is None else draw.views.total,
+        ledger=values[-1] if config.network.sees_ledger else None,
     )
 
 

@@ -20,7 +20,8 @@ class Metrics(NamedTuple):
     of an episode: 0 where F' cancels. ``residual`` is the largest relative discounted sum of F' over the episodes that
     were settled: 0 means that F' cancelled. ``settled_goal`` and ``settled_truncated`` are F' at the last step of the
     episodes that ended so: what the conversion takes back there. ``end_error`` is how far the critic was off at the
-    last steps. With ``truncation="continue"`` an episode is a window: see :class:`PPO`.
+    last steps. ``bonus_weight`` is how much a method lets the bonus count beside the task's reward, 1 without one. With
+    ``truncation="continue"`` an episode is a window: see :class:`PPO`.
     """
 
     frames: Annotated[
@@ -62,6 +63,7 @@ class Metrics(NamedTuple):
     residual: Annotated[
         Array, Metric(label="Largest residual", unit="share of the bonus paid", better="lower", average="max")
     ]
+    bonus_weight: Annotated[Array, Metric(label="Weight of the bonus", unit="of the task's reward")]
     entropy: Annotated[Array, Metric(label="Entropy of the policy", unit="nats")]
     value: Annotated[Array, Metric(label="Mean value", unit="reward")]
     policy_loss: Annotated[Array, Metric(label="Policy loss", unit="loss")]

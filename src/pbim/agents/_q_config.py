@@ -55,6 +55,8 @@ class QLearning(Component):
             actions: Q + advice, the latter fading with its coefficient (Wiewiora et al. 2003; Behboudian et al. 2022).
         bonus_learns: When the bonus learns: at every ``"step"``, after every ``"episode"`` from all of its steps at
             once, or ``"never"``.
+        trace_lambda: 0 is one-step Q-learning. Above 0 it is Watkins's Q(lambda): an error also corrects the pairs
+            visited before, by (gamma lambda)^k after k steps, up to the last explored action (replacing traces).
         lanes: How many seeds a study trains side by side in one program; part of the arithmetic.
 
     """
@@ -79,6 +81,7 @@ class QLearning(Component):
     truncation: Truncation = "settle"
     advice: tuple[tuple[float, ...], ...] | None = None
     bonus_learns: Literal["step", "episode", "never"] = "step"
+    trace_lambda: float = 0.0
     lanes: int = 5
 
     def __post_init__(self) -> None:
@@ -92,7 +95,7 @@ class QLearning(Component):
             )
         check_counts(self, "episodes", "lanes")
         check_numbers(self, "(0, 1]", "gamma")
-        check_numbers(self, "[0, 1]", "learning_rate", "epsilon_start", "epsilon_min", "epsilon_decay")
+        check_numbers(self, "[0, 1]", "trace_lambda", "learning_rate", "epsilon_start", "epsilon_min", "epsilon_decay")
         check_numbers(self, "[0, inf)", "intrinsic_scale")
         check_numbers(self, "(-inf, inf)", "initial_value")
         check_discount(self.shaping, self.gamma)

@@ -12,8 +12,8 @@ from pbim.intrinsic.protocol import check_core
 
 
 def info(env: Any, state: Any) -> dict[str, Array]:
-    """Return what an environment tells of batched states beyond observations: its ``count_key``, if it has one."""
-    return {"count_key": jax.vmap(env.count_key)(state)} if hasattr(env, "count_key") else {}
+    """Return what an environment tells of batched states beyond observations: ``count_key`` and ``skill``, if any."""
+    return {name: jax.vmap(getattr(env, name))(state) for name in ("count_key", "skill") if hasattr(env, name)}
 
 
 def num_keys(env: Any) -> int | None:

@@ -49,6 +49,24 @@ def convert(config: PPO, state: State, bonus: Array, end: Ends[Array]) -> tuple[
     return jax.lax.scan(body, state, (bonus, end.settled, end.left_open))
 
 
+def ledgers(config: PPO, start: Array, shaped: Array, end: Ends[Array]) -> Array:
+    """Return L_t before every step of a rollout and after the last, (T + 1, num_envs).
+
+    Args:
+        config: The run.
+        start: What is owed when the rollout starts, (num_envs,).
+        shaped: The shaping rewards F', (T, num_envs).
+        end: What each step ends for the ledger, (T, num_envs) each.
+
+    """
+
+    def body(ledger: Array, row: tuple[Array, Array]) -> tuple[Array, Array]:
+        after = jnp.where(row[1], 0, (ledger + row[0]) / config.gamma)
+        return after, after
+
+    return jnp.concatenate([start[None], jax.lax.scan(body, start, (shaped, end.settled))[1]])
+
+
 def certify(config: PPO, state: CertificateState, shaped: Array, end: Ends[Array]) -> CertificateState:
     """Return the certificate after a rollout's F' (T, num_envs); ``worst`` is of this rollout alone.
 

@@ -22,17 +22,21 @@ FILTERS = (16, 32, 64)
 
 
 class Params(NamedTuple):
-    """Embedding, recurrent cell (None without memory) and heads; ``hidden`` is the first layer of both heads."""
+    """Embedding, recurrent cell (None without memory) and heads; ``hidden`` is the first layer of both heads.
+
+    ``ledger`` (num_values,) is what the critics add to their values per unit of L_t; None where they do not see it.
+    """
 
     embedding: tuple[LayerParams, ...]
     cell: RecurrentCell | None
     hidden: LayerParams
     actor: LayerParams
     critic: LayerParams
+    ledger: Array | None = None
 
 
 class Output(NamedTuple):
-    """Action preferences (num_actions, batch) and values (num_values, batch)."""
+    """Action preferences (num_policies * num_actions, batch) and values (num_values, batch)."""
 
     logits: Array
     values: Array
@@ -49,7 +53,9 @@ class Network:
     obs_shape: tuple[int, ...]
     num_actions: int
     num_values: int = 1
+    num_policies: int = 1
     num_indices: int = 0
+    sees_ledger: bool = False
     memory: MemoryKind = "lstm"
     hidden_size: int = 64
     head_size: int = 64
@@ -87,8 +93,9 @@ class Network:
             embedding=self._init_embedding(keys[0]),
             cell=None if self.memory == "none" else self._init_cell(keys[1]),
             hidden=self._init_dense(keys[2], 2 * self.head_size, core, math.sqrt(2)),
-            actor=self._init_dense(keys[3], self.num_actions, self.head_size, 0.01),
+            actor=self._init_dense(keys[3], self.num_policies * self.num_actions, self.head_size, 0.01),
             critic=self._init_dense(keys[4], self.num_values, self.head_size, 1.0),
+            ledger=jnp.zeros(self.num_values) if self.sees_ledger else None,
         )
 
     def prepare(self, obs: Array) -> Array:
@@ -124,10 +131,13 @@ class Network:
         actor, critic = jnp.split(jnp.tanh(layers.affine(*params.hidden, core)), 2)
         return Output(layers.affine(*params.actor, actor), layers.affine(*params.critic, critic))
 
-    def logits(self, params: Params, core: Array) -> Array:
-        """Return the actor's half of ``heads``, (num_actions, batch)."""
+    def logits(self, params: Params, core: Array, policy: Array | None = None) -> Array:
+        """Return a policy's rows of the actor's half of ``heads``, (num_actions, batch); by default the first's."""
         weight, bias = params.hidden.weight[: self.head_size], params.hidden.bias[: self.head_size]
-        return layers.affine(*params.actor, jnp.tanh(layers.affine(weight, bias, core)))
+        found = layers.affine(*params.actor, jnp.tanh(layers.affine(weight, bias, core)))
+        if self.num_policies == 1:
+            return found
+        return found.reshape(self.num_policies, self.num_actions, -1)[0 if policy is None else policy]
 
     def values(self, params: Params, core: Array) -> Array:
         """Return the critic's half of ``heads``, (num_values, batch)."""

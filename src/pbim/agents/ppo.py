@@ -92,5 +92,6 @@ def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
         stepwise=config.pays_stepwise,
         truncation=config.truncation,
         restart=config.restart,
+        policy=config.way.policy(carry.method),
     )
     return _update.finish(config, carry._replace(key=key), world, steps, learn_key)

@@ -1,7 +1,8 @@
 """Tabular Q-learning, compiled end to end: all seeds of a configuration step together in one program.
 
-Watkins 1989, with the epsilon schedule per episode of Forbes et al. 2024 (appendix "Cliff Walking Environment"). Seeds
-run in lockstep over steps, not padded over episodes: each has its own episode counter, and idles when it is through.
+Watkins 1989, with eligibility traces where they are asked for (Sutton & Barto 1998, Fig. 7.14), and the epsilon
+schedule per episode of Forbes et al. 2024 (appendix "Cliff Walking Environment"). Seeds run in lockstep over steps, not
+padded over episodes: each has its own episode counter, and idles when it is through.
 """
 
 from functools import partial
@@ -29,7 +30,7 @@ class SeedState(NamedTuple):
     """One seed's run: table (num_states, num_actions), environment, bonus, ledger, counters, records (episodes,).
 
     ``waiting`` holds the steps of the running episode, (max_steps,), where the bonus learns from whole episodes; else
-    it is empty.
+    it is empty. ``trace`` (num_states, num_actions) is how much an error corrects each pair; empty without traces.
     """
 
     q: Array
@@ -48,6 +49,7 @@ class SeedState(NamedTuple):
     returns: Array
     lengths: Array
     goals: Array
+    trace: Any = ()
 
 
 class Draws(NamedTuple):
@@ -170,6 +172,7 @@ def init(config: QLearning, key: Array) -> SeedState:
         returns=jnp.zeros(config.episodes),
         lengths=jnp.zeros(config.episodes, jnp.int32),
         goals=jnp.zeros(config.episodes, bool),
+        trace=jnp.zeros(table) if config.trace_lambda else (),
     )
 
 
@@ -215,8 +218,9 @@ def step(config: QLearning, run: SeedState, draws: Draws) -> SeedState:
     fresh, first = config.env.reset(draws.reset)
     state = jax.tree.map(lambda new, old: jnp.where(end.over, new, old), fresh, out.state)
     record = jnp.where(row & active, run.episode, config.episodes)  # past the end: dropped
+    size, trace = jnp.where(active, config.learning_rate * error, 0), _trace(config, run, action)
     return SeedState(
-        q=run.q.at[run.obs, action].add(jnp.where(active, config.learning_rate * error, 0)),
+        q=run.q + size * trace if config.trace_lambda else run.q.at[run.obs, action].add(size),
         visits=run.visits.at[run.obs, action].add(active.astype(jnp.int32)),
         state=state,
         obs=jnp.where(end.over, first, out.obs),
@@ -232,7 +236,17 @@ def step(config: QLearning, run: SeedState, draws: Draws) -> SeedState:
         returns=run.returns.at[record].set(extrinsic, mode="drop"),
         lengths=run.lengths.at[record].set(length, mode="drop"),
         goals=run.goals.at[record].set(out.terminated, mode="drop"),
+        trace=jnp.where(end.over, 0, trace) if config.trace_lambda else (),
     )
+
+
+def _trace(config: QLearning, run: SeedState, action: Array) -> Any:
+    """Return how much this step's error corrects each pair, (num_states, num_actions); empty without traces."""
+    if not config.trace_lambda:
+        return ()
+    explored = run.q[run.obs, action] < jnp.max(run.q[run.obs])
+    faded = jnp.where(explored, 0, config.gamma * config.trace_lambda * run.trace)
+    return faded.at[run.obs, action].set(1.0)
 
 
 def choose(config: QLearning, run: SeedState, draws: Draws) -> Array:

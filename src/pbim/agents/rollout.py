@@ -73,12 +73,14 @@ def collect(
     stepwise: bool,
     truncation: Truncation,
     restart: Truncation,
+    policy: Array | None = None,
 ) -> tuple[World, Steps]:
     """Act for ``num_steps`` steps; randomness is drawn for the whole rollout at once.
 
     ``truncation`` says what a time limit is to the learner and its memory, ``restart`` what it is to the environment
-    and the bonus. A ``stepwise`` bonus is paid and learns inside the loop; for any other the transitions are handed
-    back. Where the learner bootstraps at a ``truncation``, the prepared true successors are handed back too.
+    and the bonus, ``policy`` which of several acts. A ``stepwise`` bonus is paid and learns inside the loop; for any
+    other the transitions are handed back. Where the learner bootstraps at a ``truncation``, the prepared true
+    successors are handed back too.
     """
     num_envs = world.mask.shape[0]
     noise_key, env_key = jax.random.split(key)
@@ -87,7 +89,7 @@ def collect(
     def body(world: World, row: tuple[Array, Array]) -> tuple[World, Steps]:
         rows = network.prepare(world.obs)
         memory, core = network.step(params, network.embed(params, rows), world.memory * world.mask)
-        logits = network.logits(params, core)
+        logits = network.logits(params, core, policy)
         action = jnp.argmax(logits + row[0], axis=0)  # a draw from softmax(logits)
         out = autoreset_batch(env, row[1], world.state, action, restart)
         step = out.timestep

@@ -1,6 +1,7 @@
 """What one rollout, collected on the device or on the host, does to a run: bonus, conversion, advantages, learning."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +9,11 @@ from jax import Array
 
 from pbim.agents import _learn, bonus as _bonus, episodes as _episodes, rollout as _rollout
 from pbim.agents._config import PPO
-from pbim.agents._gae import gae, next_values
+from pbim.agents._gae import following_values, next_values
 from pbim.agents._learn import Batch, LearnerState
 from pbim.agents._metrics import Metrics
-from pbim.agents.conversion import certify, convert, ledger_ends
+from pbim.agents.conversion import certify, convert, ledger_ends, ledgers
+from pbim.agents.method import Experience, Lesson
 from pbim.agents.networks import Params
 from pbim.agents.rollout import Steps, World
 from pbim.shaping import State
@@ -20,7 +22,10 @@ from pbim.verification import Certificate, CertificateState
 
 
 class Carry(NamedTuple):
-    """Everything a run is: learner, environments, ledgers, certificate, running sums, random key, updates done."""
+    """Everything a run is: learner, environments, ledgers, certificate, running sums, random key, updates done.
+
+    ``method`` is what the method knows; nothing without one.
+    """
 
     learner: LearnerState
     world: World
@@ -29,6 +34,7 @@ class Carry(NamedTuple):
     running: _episodes.Running
     key: Array
     updates: Array
+    method: Any = ()
 
 
 def start(config: PPO, params_key: Array, world: World, key: Array) -> Carry:
@@ -42,6 +48,7 @@ def start(config: PPO, params_key: Array, world: World, key: Array) -> Carry:
         _episodes.start(config.num_envs, None if endless else _episodes.optimal_length(config.env, world.state)),
         key,
         jnp.zeros((), jnp.int32),
+        config.way.init(),
     )
 
 
@@ -63,14 +70,17 @@ def finish(config: PPO, carry: Carry, world: World, steps: Steps, key: Array) ->
     world, bonus = _pay(config, world, steps)
     ledger_end = ledger_ends(config, steps.terminated, steps.truncated)
     shaping, shaped = convert(config, carry.shaping, bonus, ledger_end)
-    value, next_value = _values(config, carry.learner.params, world, steps, end)
-    if config.correction is not None:
-        frames = carry.updates * config.frames + config.num_envs * jnp.arange(config.num_steps)[:, None]
-        scaled = value / config.reward_scale, next_value / config.reward_scale
-        shaped = config.correction.correct(shaped, steps.reward, *scaled, gamma=config.gamma, frames=frames)
+    frames = carry.updates * config.frames + config.num_envs * jnp.arange(config.num_steps)[:, None]
+    owed = ledgers(config, carry.shaping.ledger, shaped, ledger_end) if config.network.sees_ledger else None
+    values = _values(config, carry.learner.params, world, steps, end, owed)
+    task = steps.reward if config.task_reward == "full" else jnp.zeros_like(steps.reward)
+    experience = Experience(task, shaped, *values, end.over, frames)
+    lesson = config.way.lesson(config, carry.method, experience)
+    shaped = lesson.shaped
     certificate = certify(config, carry.certificate, shaped, end)
-    batch = _batch(config, steps, shaped, value, next_value, end.over)
+    batch = _batch(config, steps, values[0], lesson)._replace(ledger=None if owed is None else owed[:-1])
     learner, losses = _learn.learn(config, carry.learner, batch, key)
+    method = config.way.after(config, carry.method, experience, partial(_learn.gain, config, learner.params, batch))
     following = None if steps.following is None else _episodes.optimal_length(config.env, steps.following)
     terms = steps.reward, bonus, shaped
     running, finished = _episodes.count(
@@ -82,11 +92,12 @@ def finish(config: PPO, carry: Carry, world: World, steps: Steps, key: Array) ->
         **_episode_figures(finished),
         settled_goal=_mean(shaped, steps.terminated),
         settled_truncated=_mean(shaped, steps.truncated & ~steps.terminated),
-        end_error=_mean(jnp.abs(batch.advantage), steps.terminated | steps.truncated),
+        end_error=_mean(jnp.abs(batch.advantage.reshape(-1, *shaped.shape)[0]), steps.terminated | steps.truncated),
         residual=certificate.worst,
+        bonus_weight=config.way.bonus_weight(carry.method),
         **losses._asdict(),
     )
-    return Carry(learner, world, shaping, certificate, running, carry.key, updates), metrics
+    return Carry(learner, world, shaping, certificate, running, carry.key, updates, method), metrics
 
 
 def _episode_figures(finished: _episodes.Finished) -> dict[str, Array]:
@@ -130,27 +141,22 @@ def _pay(config: PPO, world: World, steps: Steps) -> tuple[World, Array]:
     return world, config.intrinsic_scale * bonus
 
 
-def _values(config: PPO, params: Params, world: World, steps: Steps, end: Ends[Array]) -> tuple[Array, Array]:
-    """Return the critics' values at every step and after it, (num_values, T, num_envs) each."""
+def _values(
+    config: PPO, params: Params, world: World, steps: Steps, end: Ends[Array], owed: Array | None = None
+) -> tuple[Array, Array, Array]:
+    """Return the critics' values at every step, after it, and of the next observation, (num_values, T, num_envs)."""
     network = config.network
     value = _rollout.values(network, params, steps)
     last = _rollout.last_values(network, params, world)
+    if owed is not None:
+        known = cast(Array, params.ledger)[:, None, None] * owed
+        value, last = value + known[:, :-1], last + known[:, -1]
     final = None if steps.final_rows is None else _rollout.final_values(network, params, steps, world)
-    return value, next_values(value, last, end, final)
+    return value, next_values(value, last, end, final), following_values(value, last)
 
 
-def _batch(config: PPO, steps: Steps, shaped: Array, value: Array, next_value: Array, over: Array) -> Batch:
-    """Return what is learned from: advantages of r + F' with one critic, the sum of both streams' with two."""
-    if config.critics == "joint":
-        streams = [(steps.reward + shaped, config.gamma)]
-    else:
-        streams = [(steps.reward, config.gamma), (shaped, config.bonus_gamma)]
-    advantage = jnp.stack(
-        [
-            gae(config.reward_scale * reward, value[index], next_value[index], over, gamma=gamma, lam=config.gae_lambda)
-            for index, (reward, gamma) in enumerate(streams)
-        ]
-    )
+def _batch(config: PPO, steps: Steps, value: Array, lesson: Lesson) -> Batch:
+    """Return what is learned from, frame by frame."""
     log_prob = jax.nn.log_softmax(steps.logits, axis=1)
     chosen = jnp.arange(config.network.num_actions)[:, None] == steps.action[:, None]
     return Batch(
@@ -159,7 +165,8 @@ def _batch(config: PPO, steps: Steps, shaped: Array, value: Array, next_value: A
         steps.mask,
         steps.action,
         jnp.sum(jnp.where(chosen, log_prob, 0), axis=1),
-        jnp.sum(advantage, axis=0),
+        lesson.advantage,
         value,
-        value + advantage,
+        lesson.target,
+        lesson.critics,
     )

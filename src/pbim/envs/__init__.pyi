@@ -22,4 +22,5 @@ from .protocol import (
 )
 from .render import frame as frame
 from .river_swim import RiverSwim as RiverSwim
+from .skills import Skills as Skills, SkillState as SkillState
 from .toy_text import ToyText as ToyText

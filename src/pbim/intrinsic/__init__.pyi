@@ -8,6 +8,7 @@ from .compose import (
     Sum as Sum,
     WarmUp as WarmUp,
 )
+from .diayn import DIAYN as DIAYN
 from .disagreement import Disagreement as Disagreement
 from .e3b import E3B as E3B
 from .empowerment import Empowerment as Empowerment
@@ -20,6 +21,7 @@ from .encodings import (
 from .episodic_count import EpisodicCount as EpisodicCount
 from .icm import ICM as ICM
 from .lifetime_count import LifetimeCount as LifetimeCount
+from .ngu import NGU as NGU
 from .noveld import NovelD as NovelD
 from .protocol import (
     Bonus as Bonus,
@@ -29,5 +31,6 @@ from .protocol import (
     as_intrinsic as as_intrinsic,
 )
 from .pseudo_count import PseudoCount as PseudoCount
+from .re3 import RE3 as RE3
 from .ride import RIDE as RIDE
 from .rnd import RND as RND

@@ -19,7 +19,8 @@ def bonus_for(name: str, env: Any) -> Any:
         InputError: If the name is unknown, or the class needs what the environment does not tell.
 
     """
-    from pbim.intrinsic import RND, one_hot
+    from pbim.envs import Skills
+    from pbim.intrinsic import DIAYN, RND, one_hot
 
     cls = find("intrinsic", name)
     offered: dict[str, Any] = {"num_actions": env.num_actions}
@@ -28,6 +29,10 @@ def bonus_for(name: str, env: Any) -> Any:
         offered["rnd"] = RND(encode=offered["encode"], normalize=False)
     if hasattr(env, "num_count_keys"):
         offered["key"] = "count_key"
+    if isinstance(env, Skills):
+        offered["count"] = env.count
+    elif cls is DIAYN:
+        raise InputError(f"intrinsic {name} needs episodes that follow skills, received {env}: add --skills 8")
     if hasattr(env, "arrays"):
         offered["transition"] = env.arrays()[0]
     known = {field.name for field in fields(cls) if field.init}

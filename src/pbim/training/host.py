@@ -114,9 +114,10 @@ class HostBackend:
         config, (obs, memory, mask) = self.config, jax.device_get(carry.world[1:4])
         shape = (config.num_steps, config.env.num_actions, config.num_envs)
         noise, steps = _noise(jax.random.split(key)[0], shape), []
+        policy = config.way.policy(carry.method)
         for row in noise:
             action, following, core, logits = jax.device_get(
-                act(config.network, carry.learner.params, obs, memory * mask, row)
+                act(config.network, carry.learner.params, obs, memory * mask, row, policy)
             )
             info: Any
             new_obs, reward, terminated, truncated, info = self.envs.step(action)
@@ -180,10 +181,12 @@ def _noise(key: Array, shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 
 @jit(static_argnums=0)
-def act(network: Network, params: Params, obs: Any, memory: Any, noise: Any) -> tuple[Array, Array, Array, Array]:
+def act(
+    network: Network, params: Params, obs: Any, memory: Any, noise: Any, policy: Array | None = None
+) -> tuple[Array, Array, Array, Array]:
     """Return an action, the memory after it, the core and the logits; a noise of zeros makes it greedy."""
     memory, core = network.step(params, network.embed(params, network.prepare(obs)), memory)
-    logits = network.logits(params, core)
+    logits = network.logits(params, core, policy)
     return jnp.argmax(logits + noise, axis=0), memory, core, logits
 
 

@@ -1,0 +1,56 @@
+"""Bootstrapped reward shaping: the learner's own value is the potential (Adamczyk et al. 2025, arXiv 2501.00989)."""
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, ClassVar
+
+from jax import Array
+
+from pbim.agents.method import Experience, Method
+from pbim.errors import InputError
+from pbim.shaping import Guarantee, Level
+
+if TYPE_CHECKING:
+    from pbim.agents._config import PPO
+
+
+@dataclass(frozen=True, kw_only=True)
+class BSRS(Method):
+    """Add gamma Phi(s') - Phi(s) with the potential Phi = eta V, V the critic's value of all that is learned from.
+
+    It needs no bonus; with one, it is added to the converted bonus. V converges to V* / (1 + eta): a rollout's
+    potential is fixed, and the next rollout has another. The tabular update contracts for
+    -1 < eta < (1 - gamma) / (1 + gamma); a critic that takes small steps bears more.
+
+    Attributes:
+        eta: The potential in units of the value, above -1.
+
+    """
+
+    kind: ClassVar[str] = "bsrs"
+    summary: ClassVar[str] = "adds a potential that is the learner's own value times a coefficient"
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        level=Level.LIMIT,
+        assumption="the critic has converged, so that the potential no longer changes",
+        reference="Adamczyk et al. 2025, arXiv 2501.00989",
+    )
+
+    eta: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isfinite(self.eta) and self.eta > -1):
+            raise InputError(f"eta must be a finite number above -1, received {self.eta}: 0.5 is usual")
+
+    def check(self, config: "PPO") -> None:
+        """Refuse a learner whose value is split between two critics."""
+        if config.critics != "joint":
+            raise InputError(
+                f"method {self.kind} needs one critic of R + F', received critics='{config.critics}': pass "
+                "critics='joint'"
+            )
+
+    def shape(self, config: "PPO", experience: Experience) -> Array:
+        """Return F' with the difference of potentials; at an end without bootstrap the next potential is 0."""
+        value, following = experience.value[0] / config.reward_scale, experience.next_value[0] / config.reward_scale
+        return experience.shaped + self.eta * (config.gamma * following - value)
