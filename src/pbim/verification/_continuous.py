@@ -1,9 +1,10 @@
-"""Potentials over continuous observations: a stated class of them, fitted on one half of the episodes.
+"""Potentials over continuous observations: a stated class of them against rivals that are not potential-based.
 
-The class is what is linear in ``features(obs)``, or a network with one hidden layer of random units, whose output
-weights are fitted (linear and quadratic parts included). The other half of the episodes judges. This is evidence about
-one class, never a proof: another potential may explain the term, and one that explains the log may fail where it did
-not go.
+The class is what is linear in ``features(obs)``, or in radial functions of the observation. One half of the episodes is
+fitted, the other half judges. No fit is perfect, so a residual alone proves nothing: it may be the term's fault or the
+class's. Therefore the same functions also make rivals: terms that break the rule in one named way, such as a reward
+for each state. A rival that predicts the episodes that judge better than any potential of the class is the sign of an
+unsafe term. Where neither the class nor a rival explains the term, nothing is decided. This is evidence, never a proof.
 """
 
 from collections.abc import Callable
@@ -13,19 +14,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim._files import first_line
 from pbim.errors import InputError, InputTypeError
 from pbim.verification._graph import Floats, Ints
 from pbim.verification._log import Columns
 
 Features = Callable[[NDArray[Any]], Any]
-UNITS, POINTS, MOST_ROWS = 400, 60, 20_000
-"""Hidden units, points to measure distances to, and rows that the fit uses at most."""
-EXPLAINED = 0.995
-"""The share of the term's squares that a network must explain; a linear class must explain all but rounding."""
-FORGOTTEN, NEARLY = 0.8, 0.95
-"""Gamma was forgotten where the class, without it, leaves less than this share of the residual and explains so much."""
-LINEAR_CLOSE = 1e-6
-RIDGES = (1e-10, 1e-8, 1e-6, 1e-4)
+CENTRES, PRODUCTS, DIRECTIONS, MOST_ROWS = 500, 300, 64, 10_000
+"""Radial functions, products of two coordinates, coordinates, and rows that are fitted or judge: at most so many."""
+WIDTHS = (0.3, 1.0, 3.0)
+"""Widths of the radial functions, relative to the typical distance of two observations; the best is chosen."""
+RIDGES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2)
+"""By how much weights are kept small, relative to the mean square of a column; the best is chosen."""
+EXPLAINED, LINEAR_CLOSE = 0.999, 1e-6
+"""The share of the term's squares that radial functions must explain; given features must explain all but rounding."""
+FLIPS, CHANCE, GROUPS = 9_999, 0.001, 200
+"""A rival is better if at most this share of so many random exchanges with the potential does as well (for all rivals
+together). What is exchanged are episodes, put together to so many groups at most."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A form of the term that breaks the rule in one way: its ``reason``, and what it says ``in_words``."""
+
+    reason: str
+    in_words: str
+    forgets_gamma: bool = False
+    keeps_ends: bool = False
+    extra: str = ""
+
+
+# the simplest first: of rivals that are about as good the first gives the verdict its name
+RIVALS = (
+    Rival("gamma-forgotten", "Phi(s') - Phi(s), without gamma", forgets_gamma=True),
+    Rival("ends-not-zero", "a potential that is not zero at the ends", keeps_ends=True),
+    Rival(
+        "gamma-forgotten",
+        "Phi(s') - Phi(s), without gamma and not zero at the ends",
+        forgets_gamma=True,
+        keeps_ends=True,
+    ),
+    Rival("not-potential-based", "a potential and a reward for the state that is reached", extra="state"),
+    Rival("not-potential-based", "a potential and a reward for the step itself", extra="step"),
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +64,7 @@ class ClassFit:
     """How a class of potentials explains a term on the half that judges.
 
     ``share`` of the term's squares is explained; ``worst`` is the largest residual, at ``row``; ``potential`` maps
-    observations (N, ...) to (N,). ``forgotten``: the class explains it far better without the discount.
+    observations (N, ...) to (N,). ``rival`` explains the term better, ``rival_share`` of it; None if none does.
     """
 
     class_name: str
@@ -42,57 +73,159 @@ class ClassFit:
     worst: float
     row: int
     potential: Callable[[NDArray[Any]], Floats]
-    forgotten: bool
+    rival: Rival | None
+    rival_share: float | None
 
 
 def fit_class(
     obs: NDArray[Any], next_obs: NDArray[Any], log: Columns, episode: Ints, gamma: float, features: Features | None
 ) -> ClassFit:
-    """Return how well the class explains the term."""
-    judged = _half(episode)
-    rng = np.random.default_rng(0)
-    fitting = np.flatnonzero(~judged)
-    if len(fitting) > MOST_ROWS:
-        fitting = np.sort(rng.choice(fitting, MOST_ROWS, replace=False))
-    ended = fitting[log.terminated[fitting]]
-    columns = _network(obs[fitting], next_obs[ended], rng) if features is None else _given(features)
-    name = "linear in the given features" if features is not None else f"a network with {UNITS} random hidden units"
+    """Return how well the class explains the term, and the rival that explains it better."""
+    judged, rng = _half(episode), np.random.default_rng(0)
+    fitting, judging = (_some(np.flatnonzero(rows), rng) for rows in (~judged, judged))
+    scaled = _Coordinates(obs[fitting], rng)
+    if features is None:
+        classes = [_radial(scaled, obs[fitting], width) for width in WIDTHS]
+        name = f"{CENTRES} radial functions, linear and quadratic parts"
+    else:
+        classes, name = [_given(features)], "linear in the given features"
+    halves = [_Sample(obs[rows], next_obs[rows], log.terminated[rows], scaled) for rows in (fitting, judging)]
+    chosen = _half(episode[fitting]) if len(np.unique(episode[fitting])) > 1 else None
+    term = log.term[fitting]
 
-    judging = np.flatnonzero(judged)
-
-    def fit(discount: float) -> tuple[Floats, Floats]:
-        """Return the weights, and the residual of each row that judges."""
-
-        def design(rows: Ints) -> Floats:
-            after = columns(next_obs[rows]) * ~log.terminated[rows, None]
-            return discount * after - columns(obs[rows])
-
-        if features is None:
-            weights = _ridge(design(fitting), log.term[fitting], episode[fitting])
-        else:
-            weights = np.asarray(np.linalg.lstsq(design(fitting), log.term[fitting], rcond=None)[0], dtype=np.float64)
-        parts = np.array_split(judging, len(judging) // MOST_ROWS + 1)
-        return weights, np.concatenate([log.term[part] - design(part) @ weights for part in parts])
-
-    weights, residual = fit(gamma)
-    squares, left = float((log.term[judging] ** 2).sum()), float((residual**2).sum())
-    share = 1.0 if squares == 0 else max(0.0, 1 - left / squares)
+    fits = []
+    for columns in classes:
+        here, there = columns(halves[0].obs), columns(halves[0].next_obs)
+        weights, error = _ridge(halves[0].design(here, there, gamma), term, chosen)
+        fits.append((error, columns, weights, here, there))
+    _, columns, weights, here, there = min(fits, key=lambda found: found[0])
+    judging_columns = columns(halves[1].obs), columns(halves[1].next_obs)
+    pays = log.term[judging]
+    residual = pays - halves[1].design(*judging_columns, gamma) @ weights
+    squares, left = float((pays**2).sum()), float((residual**2).sum())
     worst = int(np.argmax(np.abs(residual)))
     close = max(LINEAR_CLOSE, 1e3 * log.rounding) * log.scale
-    explains = share >= EXPLAINED if features is None else bool(np.abs(residual[worst]) <= close)
-    rival = left
-    if gamma < 1 and features is None and left > close**2 * len(judging):
-        rival = float((fit(1.0)[1] ** 2).sum())
-    forgotten = rival < FORGOTTEN * left and 1 - rival / squares >= NEARLY
+    rounding_only = bool(np.abs(residual[worst]) <= close)
+
+    better: list[tuple[float, Rival]] = []
+    rivals = [] if rounding_only else _rivals(gamma, any_ends=bool(log.terminated[fitting].any()))
+    for rival in rivals:
+        theirs, _ = _ridge(halves[0].design(here, there, gamma, rival), term, chosen)
+        other = pays - halves[1].design(*judging_columns, gamma, rival) @ theirs
+        gains = _by_episode(residual**2 - other**2, episode[judging])
+        if _is_better(gains, CHANCE / len(rivals), rng):
+            better.append((float((other**2).sum()), rival))
+    least = min((rest for rest, _ in better), default=0.0)
+    rest, winner = next((pair for pair in better if pair[0] <= 2 * least + close**2 * len(pays)), (left, None))
+    share = 1.0 if squares == 0 else max(0.0, 1 - left / squares)
     return ClassFit(
         class_name=name,
-        explains=explains and not forgotten,
+        explains=rounding_only or (not better and features is None and share >= EXPLAINED),
         share=share,
         worst=float(residual[worst]),
         row=int(judging[worst]),
         potential=lambda rows: columns(rows) @ weights,
-        forgotten=forgotten,
+        rival=winner,
+        rival_share=None if winner is None else max(0.0, 1 - rest / squares),
     )
+
+
+def _rivals(gamma: float, *, any_ends: bool) -> list[Rival]:
+    """Return the rivals that differ from a potential in this log."""
+    return [rival for rival in RIVALS if (any_ends or not rival.keeps_ends) and (gamma < 1 or not rival.forgets_gamma)]
+
+
+class _Sample:
+    """Rows of the log, and what a form of the term makes of the class's functions there."""
+
+    def __init__(
+        self, obs: NDArray[Any], next_obs: NDArray[Any], ends: NDArray[np.bool_], scaled: "_Coordinates"
+    ) -> None:
+        self.obs, self.next_obs, self.ends, self.scaled = obs, next_obs, ends, scaled
+
+    def design(self, here: Floats, there: Floats, gamma: float, rival: Rival | None = None) -> Floats:
+        """Return one column per weight: gamma Phi(s') - Phi(s), with Phi(s') = 0 at ends, or the rival's form."""
+        going = there * ~self.ends[:, None]
+        discount = 1.0 if rival is not None and rival.forgets_gamma else gamma
+        after = there if rival is not None and rival.keeps_ends else going
+        parts = [discount * after - here]
+        if rival is not None and rival.extra == "state":
+            parts += [going, self.ends[:, None].astype(float)]
+        if rival is not None and rival.extra == "step":
+            parts += [self._of_step()]
+        return np.concatenate(parts, axis=1)
+
+    def _of_step(self) -> Floats:
+        """Return the step's length, size along each axis, direction, and direction and step by place."""
+        place = self.scaled(self.obs)
+        step = self.scaled(self.next_obs) - place
+        length = np.sqrt((step**2).sum(axis=1, keepdims=True))
+        direction = step / np.where(length > 0, length, 1.0)
+        pairs = self.scaled.pairs(ordered=True)
+        by_place = [part[:, pairs[0]] * place[:, pairs[1]] for part in (direction, step)]
+        return np.concatenate([length, length**2, np.abs(step), direction, *by_place], axis=1)
+
+
+class _Coordinates:
+    """Observations in units of their spread; along random directions where there are too many numbers."""
+
+    def __init__(self, obs: NDArray[Any], rng: np.random.Generator) -> None:
+        flat = obs.reshape(len(obs), -1).astype(float)
+        self.centre, spread = flat.mean(axis=0), flat.std(axis=0)
+        self.spread = np.where(spread > 0, spread, 1.0)
+        size = flat.shape[1]
+        self.size = min(size, DIRECTIONS)
+        self.turn = None if size <= DIRECTIONS else rng.normal(size=(size, DIRECTIONS)) / np.sqrt(size)
+
+    def __call__(self, rows: NDArray[Any]) -> Floats:
+        inputs = (rows.reshape(len(rows), -1).astype(float) - self.centre) / self.spread
+        return np.asarray(inputs if self.turn is None else inputs @ self.turn)
+
+    def pairs(self, *, ordered: bool) -> tuple[Ints, Ints]:
+        """Return pairs of coordinates, not more than ``PRODUCTS``."""
+        one, other = np.indices((self.size, self.size)).reshape(2, -1) if ordered else np.triu_indices(self.size)
+        kept = np.sort(np.random.default_rng(0).permutation(len(one))[:PRODUCTS])
+        return one[kept], other[kept]
+
+
+def _radial(scaled: _Coordinates, obs: NDArray[Any], width: float) -> Callable[[NDArray[Any]], Floats]:
+    """Return sqrt(width^2 + distance^2) to observations of the log, with a constant, linear and quadratic parts.
+
+    Away from its centre such a function is a cone, as terms that measure a distance are; a wide one is a parabola.
+    """
+    rng = np.random.default_rng(0)
+    centres = scaled(obs[rng.permutation(len(obs))[:CENTRES]])
+    one, other = scaled.pairs(ordered=False)
+
+    def columns(rows: NDArray[Any]) -> Floats:
+        inputs = scaled(rows)
+        squares = (inputs**2).sum(axis=1)[:, None] - 2 * inputs @ centres.T + (centres**2).sum(axis=1)
+        cones = np.sqrt(width**2 + np.maximum(squares, 0) / scaled.size)
+        return np.concatenate([np.ones((len(rows), 1)), inputs, inputs[:, one] * inputs[:, other], cones], axis=1)
+
+    return columns
+
+
+def _given(features: Features) -> Callable[[NDArray[Any]], Floats]:
+    if not callable(features):
+        raise InputTypeError(
+            f"features must be a function of observations (N, ...) that returns (N, k), received "
+            f"{type(features).__name__}: pass one"
+        )
+
+    def columns(rows: NDArray[Any]) -> Floats:
+        try:
+            found = np.asarray(features(rows), dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"features must return numbers, received {first_line(error)}: return (N, k)") from error
+        if found.ndim not in (1, 2) or not found.size or len(found) != len(rows) or not np.isfinite(found).all():
+            raise InputError(
+                f"features must return one finite row for each of {len(rows)} observations, received shape "
+                f"{found.shape}: take observations (N, ...) and return (N, k)"
+            )
+        return found.reshape(len(rows), -1)
+
+    return columns
 
 
 def _half(episode: Ints) -> NDArray[np.bool_]:
@@ -106,70 +239,36 @@ def _half(episode: Ints) -> NDArray[np.bool_]:
     return np.asarray(number % 2 == 1)
 
 
-def _given(features: Features) -> Callable[[NDArray[Any]], Floats]:
-    if not callable(features):
-        raise InputTypeError(
-            f"features must be a function of observations (N, ...) that returns (N, k), received "
-            f"{type(features).__name__}: pass one"
-        )
-
-    def columns(rows: NDArray[Any]) -> Floats:
-        found = np.asarray(features(rows), dtype=float)
-        if found.ndim not in (1, 2) or len(found) != len(rows) or not np.isfinite(found).all():
-            raise InputError(
-                f"features must return one finite row for each of {len(rows)} observations, received shape "
-                f"{found.shape}: take observations (N, ...) and return (N, k)"
-            )
-        return found.reshape(len(rows), -1)
-
-    return columns
+def _some(rows: Ints, rng: np.random.Generator) -> Ints:
+    return rows if len(rows) <= MOST_ROWS else np.sort(rng.choice(rows, MOST_ROWS, replace=False))
 
 
-def _network(obs: NDArray[Any], last: NDArray[Any], rng: np.random.Generator) -> Callable[[NDArray[Any]], Floats]:
-    """Return the hidden layer: kinks and waves along random directions and single axes, distances to points of the log.
-
-    ``last`` are observations in which episodes terminated: many terms measure a distance to these.
-    """
-    flat = obs.reshape(len(obs), -1).astype(float)
-    centre, spread = flat.mean(axis=0), flat.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    size = flat.shape[1]
-    directions = rng.normal(size=(size, UNITS)) / np.sqrt(size)
-    axes = np.arange(0, UNITS, 2)  # every other unit looks along one axis
-    directions[:, axes] = 0
-    directions[axes // 2 % size, axes] = 1
-    corners = rng.uniform(-2, 2, UNITS)
-    ends = last.reshape(len(last), size).astype(float)
-    points = [flat[rng.choice(len(flat), POINTS)], np.zeros((1, size))]
-    centres = np.concatenate(points if not len(ends) else [*points, ends.mean(axis=0)[None]])
-
-    def columns(rows: NDArray[Any]) -> Floats:
-        values = rows.reshape(len(rows), -1).astype(float)
-        inputs = (values - centre) / spread
-        hidden = inputs @ directions + corners
-        half = UNITS // 2
-        squares = (values**2).sum(axis=1)[:, None] - 2 * values @ centres.T + (centres**2).sum(axis=1)
-        parts = [np.maximum(hidden[:, :half], 0), np.tanh(2 * hidden[:, half:]), np.sqrt(np.maximum(squares, 0))]
-        return np.concatenate([np.ones((len(rows), 1)), inputs, inputs**2, *parts], axis=1)
-
-    return columns
-
-
-def _ridge(design: Floats, term: Floats, episode: Ints) -> Floats:
-    """Return the weights; by how much they are kept small is chosen on some of the episodes that are fitted."""
+def _ridge(design: Floats, term: Floats, chosen: NDArray[np.bool_] | None) -> tuple[Floats, float]:
+    """Return the weights, and the error on the ``chosen`` rows, by which their smallness is chosen."""
     scale = np.sqrt((design**2).mean(axis=0))
-    scale = np.where(scale > 0, scale, 1.0)
-    design = design / scale
+    design = design / np.where(scale > 0, scale, 1.0)
+    if chosen is None:
+        chosen = np.arange(len(term)) % 2 == 1
+    fitted = ~chosen
+    size, turn = np.linalg.eigh(design[fitted].T @ design[fitted] / fitted.sum())
+    goal = turn.T @ (design[fitted].T @ term[fitted]) / fitted.sum()
+    turned = design[chosen] @ turn
+    errors = [float(((term[chosen] - turned @ (goal / (np.maximum(size, 0) + ridge))) ** 2).sum()) for ridge in RIDGES]
+    best = int(np.argmin(errors))
+    gram = design.T @ design / len(term)
+    gram[np.diag_indices_from(gram)] += RIDGES[best]
+    weights = np.linalg.solve(gram, design.T @ term / len(term))
+    return np.asarray(weights / np.where(scale > 0, scale, 1.0)), errors[best]
 
-    def solve(rows: NDArray[np.bool_] | slice, ridge: float) -> Floats:
-        part = design[rows]
-        gram = part.T @ part
-        gram[np.diag_indices_from(gram)] += ridge * len(part)
-        return np.asarray(np.linalg.solve(gram, part.T @ term[rows]))
 
-    ridge = RIDGES[1]
-    if len(np.unique(episode)) > 1:
-        chosen = _half(episode)
-        errors = [float(((term - design @ solve(~chosen, ridge))[chosen] ** 2).sum()) for ridge in RIDGES]
-        ridge = RIDGES[int(np.argmin(errors))]
-    return solve(slice(None), ridge) / scale
+def _by_episode(values: Floats, episode: Ints) -> Floats:
+    return np.asarray(np.bincount(np.unique(episode, return_inverse=True)[1] % GROUPS, values), np.float64)
+
+
+def _is_better(gains: Floats, chance: float, rng: np.random.Generator) -> bool:
+    """Tell whether gains are positive beyond chance: who gains in an episode is exchanged at random."""
+    total = float(gains.sum())
+    if total <= 0:
+        return False
+    signs = rng.integers(0, 2, (FLIPS, len(gains)), dtype=np.int8) * 2 - 1
+    return bool((1 + (signs @ gains >= total).sum()) / (1 + FLIPS) <= chance)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.verification._graph import Floats, Ints
-from pbim.verification._log import Columns, States
+from pbim.verification._log import Columns
 
 SMALL = 64
 """Lists this short are compared pair by pair."""
@@ -51,17 +51,16 @@ class Inversions:
         return {"count": self.count, "same_start": self.same_start, "pairs": self.pairs, "worst": worst}
 
 
-def episodes(log: Columns, states: States | None) -> Ints | None:
-    """Return each row's episode: as given, or from the ends if the rows then follow each other; None if they do not."""
+def episodes(log: Columns, goes_on: NDArray[np.bool_]) -> tuple[Ints, bool]:
+    """Return each row's episode, as given or else from the ends, and whether these are episodes.
+
+    ``goes_on`` tells for all rows but the last whether the next row starts in the state that this row leads to.
+    """
     if log.episode is not None:
-        return log.episode
+        return log.episode, True
     ended = log.terminated if log.truncated is None else log.terminated | log.truncated
     number = np.concatenate([[0], np.cumsum(ended)[:-1]])
-    if states is not None:
-        goes_on = states.target[:-1] == states.source[1:]
-        if not (goes_on | ended[:-1]).all():
-            return None
-    return number
+    return number, bool((goes_on | ended[:-1]).all())
 
 
 def invert(log: Columns, episode: Ints, start: Ints | None, gamma: float) -> Inversions:

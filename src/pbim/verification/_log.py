@@ -13,6 +13,8 @@ from pbim.errors import InputError, InputTypeError
 Key = Callable[[Any], Hashable]
 RECURRING, FEW = 0.8, 16
 """Float observations are continuous when more than this share of at least so many rows are states of their own."""
+LARGEST = 1e100
+"""Larger numbers overflow when they are squared and summed."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def read(
                 f"{name} must have one entry per transition, {rows:,} like term, received {size:,}: "
                 "cut all columns to one length"
             )
+    _check_alike(columns["obs"], columns["next_obs"])
     labels = columns.get("episode")
     log = Columns(
         term=_numbers("term", columns["term"]),
@@ -70,7 +73,7 @@ def read(
         truncated=None if truncated is None else _flags("truncated", columns["truncated"]),
         extrinsic=None if extrinsic is None else _numbers("extrinsic", columns["extrinsic"]),
         episode=None if labels is None else _numbered(_keys("episode", labels))[0],
-        rounding=_rounding(columns["term"]),
+        rounding=_rounding(term, columns["term"]),
     )
     return columns["obs"], columns["next_obs"], log
 
@@ -95,7 +98,9 @@ def number_rows(values: Any, name: str) -> NDArray[np.int64]:
 
 def is_continuous(obs: Any, states: Callable[[], States]) -> bool:
     """Tell whether observations are real numbers that hardly ever recur."""
-    if not isinstance(obs, np.ndarray) or obs.dtype.kind != "f" or len(obs) < FEW or not np.mod(obs, 1).any():
+    if not isinstance(obs, np.ndarray) or obs.dtype.kind != "f" or len(obs) < FEW:
+        return False
+    if not np.mod(obs[np.isfinite(obs)], 1).any():
         return False
     return states().count > RECURRING * len(obs)
 
@@ -154,15 +159,31 @@ def _rekeyed(numbers: NDArray[np.int64], labels: Sequence[Any], key: Key) -> tup
 
 
 def _joined(obs: Any, next_obs: Any) -> Any:
+    """Return observations and successors in one column, in which equal ones are equal."""
     one, other = _keys("obs", obs), _keys("next_obs", next_obs)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        if one.shape[1:] != other.shape[1:]:
-            raise InputError(
-                f"next_obs must have rows of the shape of obs, {one.shape[1:]}, received {other.shape[1:]}: "
-                "pass the successor of each observation"
-            )
-        return np.concatenate([one, other.astype(one.dtype) if one.dtype.kind == "f" else other])
-    return [*_listed(one), *_listed(other)]
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return [*_listed(one), *_listed(other)]
+    kinds = {one.dtype.kind, other.dtype.kind}
+    if kinds == {"f"}:
+        coarser = min(one.dtype, other.dtype, key=lambda dtype: dtype.itemsize)
+        return np.concatenate([one.astype(coarser), other.astype(coarser)])
+    if len(kinds) > 1 and kinds <= set("iuf"):  # NumPy would make floats of them, in which large whole numbers meet
+        return [*_listed(one), *_listed(other)]
+    return np.concatenate([one, other])
+
+
+def _check_alike(obs: Any, next_obs: Any) -> None:
+    """Refuse successors of another form than the observations; lists of the user's own objects have any form."""
+    if isinstance(obs, list) or isinstance(next_obs, list):
+        return
+    one, other = (sorted(column) if isinstance(column, dict) else column.shape[1:] for column in (obs, next_obs))
+    if one != other:
+        raise InputError(
+            f"next_obs must have rows of the shape of obs, {one}, received {other}: pass the successor of each "
+            "observation"
+        )
+    for part in obs if isinstance(obs, dict) else ():
+        _check_alike(obs[part], next_obs[part])
 
 
 def _listed(values: Any) -> list[Any]:
@@ -174,9 +195,13 @@ def _keys(name: str, column: Any) -> Any:
     if isinstance(column, dict):
         parts = [_listed(_keys(f"{name}[{part!r}]", column[part])) for part in sorted(column)]
         return list(zip(*parts, strict=True))
+    if isinstance(column, np.ndarray):
+        if not column.size:
+            raise InputError(f"{name} must have rows that tell states apart, received shape {column.shape}: fill it")
+        there = np.equal(column, column) if column.dtype.kind in "fcmM" else np.ones(1, dtype=bool)  # NaN, and NaT
+        if not there.all():
+            raise InputError(f"{name} must hold no NaN, received one in row {_first_bad(there)}: drop it")
     if isinstance(column, np.ndarray) and column.dtype.kind in "biufUS":
-        if column.dtype.kind == "f" and np.isnan(column).any():
-            raise InputError(f"{name} must hold no NaN, received one in row {_first_bad(~np.isnan(column))}: drop it")
         return column
     return [_hashable(name, row, "pass key=, a function that returns what tells states apart") for row in column]
 
@@ -199,15 +224,19 @@ def _column(name: str, value: Any) -> Any:
     """Return a column as a NumPy array where it is one of numbers or texts, else as it is."""
     if isinstance(value, dict):
         return {part: _column(f"{name}[{part!r}]", entry) for part, entry in value.items()}
-    if isinstance(value, str | bytes) or not hasattr(value, "__len__"):
+    if isinstance(value, str | bytes | set | frozenset) or not hasattr(value, "__len__"):
         raise InputTypeError(
             f"{name} must be an array or a list with one entry per transition, received {type(value).__name__}: "
             "pass a column"
         )
+    if np.ma.is_masked(value):
+        raise InputError(f"{name} must hold no masked entries, received some: drop their rows from every column")
     try:
         array = np.asarray(on_host(value))
     except (ValueError, TypeError):  # rows of different shapes: hashable things of the user's own
         return list(value)
+    if str(array.dtype) == "bfloat16":
+        return array.astype(np.float32)
     if array.dtype.kind == "O" or (isinstance(value, list | tuple) and array.dtype.kind in "US" and array.ndim > 1):
         return list(value)
     if array.ndim == 0:
@@ -227,17 +256,24 @@ def _numbers(name: str, column: Any) -> NDArray[np.float64]:
         raise InputError(
             f"{name} must have one number per transition, received shape {column.shape}: pass it flat, one row per step"
         )
+    unreal = f"{name} must hold real numbers, received {column.dtype}: convert it to floats"
+    if column.dtype.kind not in "biufO":
+        raise InputTypeError(unreal)
     try:
         values: NDArray[np.float64] = column.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputTypeError(f"{name} must hold real numbers, received {column.dtype}: convert it to floats") from None
-    if column.dtype.kind in "cUS":
-        raise InputTypeError(f"{name} must hold real numbers, received {column.dtype}: convert it to floats")
+    except (TypeError, ValueError, OverflowError):
+        raise InputTypeError(unreal) from None
     if not np.isfinite(values).all():
         row = _first_bad(np.isfinite(values))
         raise InputError(
             f"{name} must be finite, received {values[row]} in row {row}: look for a division by zero in what "
             "computes it"
+        )
+    if (np.abs(values) > LARGEST).any():
+        row = _first_bad(np.abs(values) <= LARGEST)
+        raise InputError(
+            f"{name} must be between -{LARGEST:g} and {LARGEST:g}, received {values[row]:g} in row {row}: use "
+            "other units"
         )
     return values
 
@@ -254,8 +290,10 @@ def _flags(name: str, column: Any) -> NDArray[np.bool_]:
     return np.asarray(column, dtype=bool)
 
 
-def _rounding(column: Any) -> float:
+def _rounding(given: Any, column: Any) -> float:
     """Return the rounding of the numbers in a column, also of single precision that somebody kept in double."""
+    if str(getattr(given, "dtype", "")).endswith("bfloat16"):  # a dtype that NumPy does not have
+        return 2.0**-7
     values = np.asarray(column)
     if values.dtype.kind == "f" and values.itemsize < 8:
         return float(np.finfo(values.dtype).eps)

@@ -125,7 +125,7 @@ class Search:
             again is not None or bool(way and graph.ends[way[-1]])
             for way, again in ((one, repeats), (other, other_repeats))
         ]
-        joined = self.gamma == 1 and bool(one and other) and graph.target[one[-1]] == graph.target[other[-1]]
+        joined = self.gamma == 1 and bool(one and other) and _meet(graph, one[-1], other[-1])
         return (one, repeats), (other, other_repeats), edge, not (all(whole) or joined)
 
     def _onward(self, state: int) -> tuple[list[int], int | None]:

@@ -18,6 +18,7 @@ REASONS = {
     "other-gamma": "a potential explains every transition, but with another gamma",
     "ends-not-zero": "a potential explains every transition, but it is not zero at the ends",
     "not-potential-based": "no potential explains every transition",
+    "undecided": "continuous observations: neither a potential of the class nor a rival explains the term",
 }
 """The possible reasons of a verdict."""
 
@@ -53,7 +54,8 @@ class Coverage:
             f"{self.checks:,} independent checks. States and transitions that the log does not visit are not judged."
         )
         if self.dead_ends:
-            text += f" {self.dead_ends:,} states were reached and never left."
+            states = "state was" if self.dead_ends == 1 else "states were"
+            text += f" {self.dead_ends:,} {states} reached and never left."
         if not self.checks:
             text += (
                 " Nothing was tested: no two ways in the log meet, so any term would pass. Record more, or pass key=."
@@ -79,6 +81,8 @@ class AuditReport:
         gamma: The discount that was asked about.
         share: The share of the term's squares that the potential explains; 1.0 for a safe term.
         class_name: The class of potentials for continuous observations; "" if states were compared exactly.
+        rival: Continuous observations: what explains the term better than any potential of the class, in words.
+        rival_share: The share of the term's squares that the rival explains.
 
     """
 
@@ -92,6 +96,8 @@ class AuditReport:
     gamma: float
     share: float
     class_name: str = ""
+    rival: str | None = None
+    rival_share: float | None = None
     evaluate: Callable[[], Any]
 
     @cached_property
@@ -123,6 +129,8 @@ class AuditReport:
             "gamma": self.gamma,
             "share": self.share,
             "class": self.class_name or None,
+            "rival": self.rival,
+            "rival_share": self.rival_share,
             "witness": None if self.witness is None else self.witness.to_dict(),
             "coverage": vars(self.coverage),
             "inversions": self.inversions,
@@ -135,19 +143,38 @@ class AuditReport:
 
     def _verdict(self) -> str:
         if self.class_name:
-            explained = f"{self.share:.1%} of the term is explained on episodes that the fit did not use (no proof)"
-            if self.potential_based:
-                return (
-                    f"SAFE as far as this class tells: a potential ({self.class_name}) explains the term. {explained}."
-                )
-            return f"UNSAFE: no potential of this class ({self.class_name}) explains the term. {explained}."
+            return self._verdict_of_class()
+        if self.potential_based and not self.coverage.checks:
+            return "NOT TESTED: a potential explains every transition of the log, as it would for any term."
         if self.potential_based:
             return f"SAFE: gamma Phi(s') - Phi(s) with gamma = {self.gamma:g} explains every transition of the log."
         return (
             f"UNSAFE ({self.reason}): {REASONS[self.reason]} (gamma = {self.gamma:g}, violation {self.violation:.2g})."
         )
 
+    def _verdict_of_class(self) -> str:
+        share = f"{self.share:.2%} of the term's squares in episodes that the fit did not use"
+        if self.potential_based:
+            return (
+                f"SAFE as far as this class tells: a potential ({self.class_name}) explains {share}. This is no proof."
+            )
+        if self.rival is not None:
+            return (
+                f"UNSAFE as far as this class tells ({self.reason}): no potential of this class ({self.class_name}) "
+                f"explains the term. The best explains {share}; {self.rival} explains {self.rival_share:.2%}, which is "
+                "more beyond chance. This is no proof."
+            )
+        return (
+            f"UNDECIDED: no potential of this class ({self.class_name}) explains the term, but the class may "
+            f"be too small. The best explains {share}, and no reward for states or steps explains more beyond chance."
+        )
+
     def _way_out(self) -> str:
+        if self.reason == "undecided":
+            return (
+                "What decides: more episodes, features= with the functions that the term is made of, or key= that "
+                "rounds observations to states, which makes the audit exact."
+            )
         shaping = recommended(self.gamma)
         line = f"pbim.wrap(env, intrinsic=term, shaping=pbim.{type(shaping).__name__}(gamma={self.gamma:g}))"
         if self.reason == "history-dependent":
@@ -166,6 +193,6 @@ class AuditReport:
     def _ranking(self, ranking: Inversions) -> str:
         text = f"Inversions: with the term {ranking.count:,} of {ranking.pairs:,} pairs of episodes rank the other way"
         text += f" ({ranking.same_start:,} of them start in one state)." if not self.class_name else "."
-        if self.reason == "safe" and ranking.count:
+        if self.reason == "safe" and self.coverage.checks and ranking.count:
             text += " The term is safe: these come from the potential where episodes start or are cut off."
         return text if ranking.worst is None else f"{text} The worst: {ranking.worst}."

@@ -11,9 +11,9 @@ from pbim.errors import InputError
 from pbim.shaping import check_gamma
 from pbim.verification._continuous import Features, fit_class
 from pbim.verification._diagnosis import mistake
-from pbim.verification._graph import Graph, build, ways as ways_of
+from pbim.verification._graph import Graph, build, code, ways as ways_of
 from pbim.verification._inversions import episodes, invert
-from pbim.verification._log import Columns, Key, States, is_continuous, number_rows, number_states, read
+from pbim.verification._log import LARGEST, Columns, Key, States, is_continuous, number_rows, number_states, read
 from pbim.verification._potential import Fit, fit
 from pbim.verification._search import Search
 from pbim.verification.audit_report import AuditReport, Coverage
@@ -43,7 +43,8 @@ def audit(
     A term that depends on the two states of a transition alone is safe if and only if it is gamma Phi(s') - Phi(s) for
     a Phi that is zero where episodes terminate (Ng et al. 1999, Grzes 2017). The audit looks for that Phi. States are
     compared exactly, and then the verdict is a proof about the visited transitions, up to the rounding of the numbers.
-    Real observations that hardly ever recur are fitted by a stated class of potentials instead, which is evidence.
+    Real observations that hardly ever recur are fitted by a stated class of potentials instead, which is evidence: a
+    term is unsafe if a rival that breaks the rule predicts unused episodes better, and may stay undecided.
 
     Args:
         obs: The observations, one per transition: numbers, rows of numbers, texts, anything hashable.
@@ -76,7 +77,7 @@ def audit(
     """
     check_gamma(gamma)
     gamma = float(gamma)
-    if tolerance is not None and not (isinstance(tolerance, int | float) and 0 <= tolerance < 1):
+    if tolerance is not None and not (isinstance(tolerance, int | float | np.floating) and 0 <= tolerance < 1):
         raise InputError(f"tolerance must be in [0, 1), received {tolerance!r}: it is relative to the largest pay")
     obs, next_obs, log = read(
         obs=obs,
@@ -99,7 +100,7 @@ def audit(
     actions = None if action is None else number_rows(action, "action")
     if actions is not None and len(actions) != len(log.term):
         raise InputError(f"action must have {len(log.term):,} entries like term, received {len(actions):,}: cut it")
-    return _judge(log, states(), gamma, actions, 0.0 if tolerance is None else tolerance * log.scale)
+    return _judge(log, states(), gamma, actions, 0.0 if tolerance is None else float(tolerance) * log.scale)
 
 
 def _judge(log: Columns, states: States, gamma: float, actions: Any, noise: float) -> AuditReport:
@@ -107,13 +108,13 @@ def _judge(log: Columns, states: States, gamma: float, actions: Any, noise: floa
     graph = build(states, log.terminated, log.term)
     ways = ways_of(graph)
     found = fit(graph, ways, gamma, rounding=log.rounding, noise=noise)
-    number = episodes(log, states) if log.extrinsic is not None else None
-    ranking = None if number is None else invert(log, number, states.source, gamma)
+    number, whole = episodes(log, states.target[:-1] == states.source[1:])
+    ranking = invert(log, number, states.source, gamma) if log.extrinsic is not None and whole else None
     scale = log.scale or 1.0
     reason, witness, violation = "safe", None, found.worst / scale
     apart = graph.spread > 4 * log.rounding * (np.abs(graph.pay) + np.abs(found.value[graph.source])) + 2 * noise
     if apart.any():
-        reason, witness = _unsteady(log, states, graph, apart, gamma, actions)
+        reason, witness = _unsteady(log, states, graph, apart, gamma, actions, noise)
         violation = max(violation, float(graph.spread.max()) / scale)
     elif not found.holds:
         along = fit(graph, ways, gamma, rounding=log.rounding, noise=noise, along_ways=True)
@@ -140,15 +141,11 @@ def _judge(log: Columns, states: States, gamma: float, actions: Any, noise: floa
 
 
 def _unsteady(
-    log: Columns, states: States, graph: Graph, apart: Any, gamma: float, actions: Any
+    log: Columns, states: States, graph: Graph, apart: Any, gamma: float, actions: Any, noise: float
 ) -> tuple[str, Witness]:
     """Return the reason and the pair of rows where one transition is paid differently."""
-    reason = "history-dependent"
-    if actions is not None:
-        split = States(states.source * (actions.max() + 1) + actions, states.target, states.count, states.label)
-        wide = build(replace(split, count=states.count * int(actions.max() + 1)), log.terminated, log.term)
-        if (wide.spread <= np.finfo(np.float32).eps * log.scale).all():
-            reason = "action-dependent"
+    by_action = actions is not None and _steady_by_action(log, states, graph, apart, actions, noise)
+    reason = "action-dependent" if by_action else "history-dependent"
     edge = int(np.argmax(np.where(apart, graph.spread, -1.0)))
     rows = (int(graph.highest[edge]), int(graph.lowest[edge]))
     steps = [
@@ -165,14 +162,31 @@ def _unsteady(
     return reason, pair(steps, gamma, names[reason])
 
 
+def _steady_by_action(log: Columns, states: States, graph: Graph, apart: Any, actions: Any, noise: float) -> bool:
+    """Tell whether the pay of a transition is steady once its action is fixed; what never recurs tells nothing."""
+    chosen, number = np.unique(states.source * (int(actions.max()) + 1) + actions, return_inverse=True)
+    wide = build(replace(states, source=number, count=max(len(chosen), states.count)), log.terminated, log.term)
+    rows = wide.lowest
+    edges = np.searchsorted(graph.codes, code(states.source[rows], states.target[rows], wide.ends, states.count))
+    again = apart[edges] & (wide.lowest != wide.highest)
+    steady = wide.spread <= np.finfo(np.float32).eps * log.scale + 2 * noise
+    return bool(again.any() and steady.all())
+
+
 def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: Features | None) -> AuditReport:
     """Return the verdict of a class of potentials."""
     if not isinstance(obs, np.ndarray) or not isinstance(next_obs, np.ndarray) or obs.dtype.kind not in "biuf":
         raise InputError("obs must be an array of numbers for features, received other objects: pass key= instead")
-    number = episodes(log, None)
-    assert number is not None
+    for name, values in (("obs", obs), ("next_obs", next_obs)):
+        if not (np.abs(values.astype(float)) <= LARGEST).all():
+            raise InputError(
+                f"{name} must be between -{LARGEST:g} and {LARGEST:g} where it is continuous, received other numbers: "
+                "clip it, or pass key= to make the states discrete"
+            )
+    same: Any = np.equal(next_obs[:-1], obs[1:])
+    number, whole = episodes(log, same.reshape(len(same), -1).all(axis=1))
     found = fit_class(obs, next_obs, log, number, gamma, features)
-    ranking = None if log.extrinsic is None else invert(log, number, None, gamma)
+    ranking = invert(log, number, None, gamma) if log.extrinsic is not None and whole else None
     step = Step(
         state=None,
         next_state=None,
@@ -193,10 +207,12 @@ def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: 
         ),
         inversions=None if ranking is None else ranking.count,
         ranking=ranking,
-        reason="safe" if found.explains else "gamma-forgotten" if found.forgotten else "not-potential-based",
+        reason="safe" if found.explains else "undecided" if found.rival is None else found.rival.reason,
         gamma=gamma,
         share=found.share,
         class_name=found.class_name,
+        rival=None if found.rival is None else found.rival.in_words,
+        rival_share=found.rival_share,
         evaluate=lambda: found.potential,
     )  # fmt: skip
 

@@ -205,15 +205,20 @@ def _summing(gamma: Any, xp: Any) -> Callable[..., Any]:
 def _sum_in_turn(
     gamma: Any, state: CertificateState, shaped: Values, ended: Values, valid: Values
 ) -> tuple[CertificateState, Values]:
-    """Do the same with NumPy rows: mask only those with dummy steps, judge only those in which an episode ended."""
+    """Do the same with NumPy rows: mask only those with dummy steps, judge all episodes that ended at once."""
     totals = np.empty(shaped.shape, state.total.dtype)
     ends, whole = ended.any(axis=1).tolist(), valid.all(axis=1).tolist()
+    finished = []
     for index, row in enumerate(shaped):
         state = _added(np, gamma, state, row, None if whole[index] else valid[index])
         totals[index] = state.total
         if ends[index]:
-            state = _judged(np, state, ended[index])
-    return state, totals
+            finished.append((state.total[ended[index]], state.scale[ended[index]]))
+            state = _restarted(np, state, ended[index])
+    if not finished:
+        return state, totals
+    total, scale = (np.concatenate(parts) for parts in zip(*finished, strict=True))
+    return _compared(np, state, total, scale, np.ones(len(total), np.bool_)), totals
 
 
 def _added(xp: Any, gamma: Any, state: CertificateState, shaped: Values, valid: Values | None) -> CertificateState:
@@ -226,12 +231,17 @@ def _added(xp: Any, gamma: Any, state: CertificateState, shaped: Values, valid: 
 
 def _judged(xp: Any, state: CertificateState, ended: Values) -> CertificateState:
     """Return the state with the episodes that ended counted, compared with the worst, and forgotten."""
-    relative = abs(state.total) / xp.where(state.scale == 0, 1, state.scale)
+    return _restarted(xp, _compared(xp, state, state.total, state.scale, ended), ended)
+
+
+def _compared(xp: Any, state: CertificateState, total: Values, scale: Values, ended: Values) -> CertificateState:
+    """Return the state with episodes counted and compared with the worst: those of the sums, where true."""
+    relative = abs(total) / xp.where(scale == 0, 1, scale)
     relative = xp.where(relative == relative, relative, float("inf"))  # NaN never passes
-    return _restarted(xp, state, ended)._replace(
-        episodes=_arrays.counted(state.episodes, xp.sum(xp.astype(ended, state.total.dtype))),
+    return state._replace(
+        episodes=_arrays.counted(state.episodes, xp.sum(xp.astype(ended, total.dtype))),
         worst=_larger(xp, state.worst, xp.max(xp.where(ended, relative, 0))),
-        worst_absolute=_larger(xp, state.worst_absolute, xp.max(xp.where(ended, abs(state.total), 0))),
+        worst_absolute=_larger(xp, state.worst_absolute, xp.max(xp.where(ended, abs(total), 0))),
     )
 
 

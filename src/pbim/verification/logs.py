@@ -54,6 +54,8 @@ def read_log(source: str | Path, columns: Mapping[str, str] | None = None) -> di
     if not path.is_file():
         raise InputError(f"a log must be a file, received {name!r}: there is no such file")
     table = _parquet(path) if path.suffix == ".parquet" else _npz(path)
+    if not table:
+        raise InputError(f"a log must have columns, received {name!r}, which has none: write {', '.join(NEEDED)}")
     found = {}
     for argument in (*NEEDED, *OPTIONAL):
         wanted = given.get(argument, argument).split(",")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pbim._files import in_words
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Bonus, Intrinsic, Transition, as_intrinsic
 from pbim.verification.episodes import Policy, random_policy, transition_of
@@ -71,7 +72,13 @@ def _play(
     obs = copy.deepcopy(obs)  # environments may write into the arrays they handed out
     for step in range(max_steps):
         action = act(obs)
-        found, reward, terminated, truncated, info = env.step(action)
+        try:
+            found, reward, terminated, truncated, info = env.step(action)
+        except Exception as error:
+            raise InputError(
+                f"env must step with every action of the policy, received {action!r}, which raised {in_words(error)}: "
+                "correct the policy or the environment"
+            ) from error
         found = copy.deepcopy(found)
         truncated = bool(truncated) or step + 1 == max_steps
         transition = transition_of(obs, action, found, terminated, truncated, {})._replace(info=_Batched(info))
