@@ -13,7 +13,7 @@ from pbim.report import verdicts
 from pbim.report.archive import CURVES, publish
 from pbim.report.evidence import gather
 from pbim.report.tables import run_csv
-from pbim.results import CHECKSUMS
+from pbim.results import CHECKSUMS, Store
 from report.stores import write_cliff, write_doorkey
 
 
@@ -132,3 +132,46 @@ def test_a_publication_loses_nothing_that_was_published(pair, tmp_path):
     (tmp_path / "mine" / "metrics.jsonl").write_text("{}")
     with pytest.raises(InputError, match=r"holds metrics\.jsonl"):
         publish(evidence, tmp_path / "mine")
+
+
+def test_what_two_machines_trained_is_published_together(pair, tmp_path):
+    """Each has the half of the runs that the other lacks, and the later plan lacks a cell that was published."""
+    store, published = pair
+    whole = gather(store)
+    last = whole.study.cells[-1].name
+    keys = [run.key for run in Store(store).runs(lambda run: run.state == "done")]
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, dropped in ((first, keys[1::2]), (second, keys[::2])):
+        shutil.copytree(store, folder)
+        for key in dropped:
+            shutil.rmtree(Store(folder).folder(key), ignore_errors=True)
+    kept = tuple(cell for cell in whole.study.cells if cell.name != last)
+    claims = tuple(claim for claim in whole.study.claims if last not in (claim.cell, claim.other))
+    Store(second).write_plan(replace(whole.study, cells=kept, claims=claims, heat=()))
+    target = tmp_path / "together"
+    assert main(["report", str(first), "--publish", str(target)]) == 0
+    assert main(["report", str(second), "--publish", str(target)]) == 0
+    found = gather(target)
+    assert [cell.name for cell in found.study.cells] == [cell.name for cell in whole.study.cells]
+    assert [claim.id for claim in found.study.claims] == [claim.id for claim in whole.study.claims]
+    assert {entry.run.key for entry in found.runs if entry.done} == set(keys)
+    mine = {(entry.run.key, entry.run.cell): entry for entry in gather(published).runs}
+    for entry in found.runs:
+        if entry.done:
+            assert entry.figures == pytest.approx(mine[entry.run.key, entry.run.cell].figures, nan_ok=True)
+
+
+def test_results_with_other_settings_are_not_added(pair, tmp_path, capsys):
+    store, published = pair
+    shutil.copytree(store, tmp_path / "other")
+    shutil.copytree(published, tmp_path / "published")
+    plan = Store(store).plan()
+    strange = replace(plan.cells[0], runs=tuple(replace(run, key=run.key[::-1]) for run in plan.cells[0].runs))
+    for changed, sentence in (
+        (replace(plan, cells=(strange, *plan.cells[1:])), "received other settings of cell"),
+        (replace(plan, study="mine"), "received 'mine' for"),
+    ):
+        Store(tmp_path / "other").write_plan(changed)
+        assert main(["report", str(tmp_path / "other"), "--publish", str(tmp_path / "published")]) == 2
+        assert sentence in capsys.readouterr().err
+    assert str(verdicts(tmp_path / "published")) == str(verdicts(published))

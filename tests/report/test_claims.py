@@ -45,6 +45,16 @@ def test_no_difference_is_not_reproduced_once_the_margin_is_excluded_and_undecid
     assert close.seeds > 10
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"), [("less", "excludes a reduction of 5"), ("greater", "excludes an increase of 5")]
+)
+def test_a_rule_speaks_of_a_margin_only_if_there_is_one(kind, words):
+    assert words in claim(kind, margin=5.0).rule
+    rule = claim(kind, margin=None).rule
+    assert "excludes" not in rule
+    assert rule.endswith("; else undecided.")
+
+
 def test_the_seeds_that_would_decide_do_decide():
     made = claim("less", margin=None)
     few = verdict(made, normal(0.0, 5, seed=4), normal(0.9, 5, seed=4))

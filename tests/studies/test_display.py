@@ -50,3 +50,12 @@ def test_verdicts_are_a_table():
     assert "not in the paper" in " ".join(said.split())
     assert "None" not in said
     assert "2 undecided, 1 supported (smoke size" in said
+
+
+def test_a_run_without_a_finished_episode_shows_no_nan():
+    display = Display(terminal=False)
+    nothing = {"return": float("nan"), "length": float("nan")}
+    with display.console.capture() as capture, display.showing(STUDY, 2, 0):
+        display.update(Event(JOB, "progress", Progress(TWO, 60, 60, 99, nothing, (), True)))
+    assert "no episode finished yet, 99 steps" in capture.get()
+    assert "nan" not in capture.get()

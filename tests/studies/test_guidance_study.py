@@ -1,5 +1,7 @@
 """The study of the guidance law: what it compares is what the law says is equal, and parts of it can be run."""
 
+from dataclasses import replace
+
 import pytest
 
 from pbim.results import Claim
@@ -63,6 +65,13 @@ def test_the_coefficient_is_swept_over_two_decades_at_a_fixed_guidance():
         assert len({cell.params["guidance"] for cell in cells}) == 1
         alphas = [cell.learner.intrinsic.alpha for cell in cells]
         assert max(alphas) / min(alphas) == pytest.approx(100)
+
+
+def test_a_critic_sees_the_ledger_in_one_cell_alone():
+    cells = STUDIES["guidance-critic"].cells
+    assert [cell.learner.critic_input for cell in cells] == ["observation", "observation", "ledger"]
+    assert replace(cells[2].learner, critic_input="observation") == cells[1].learner
+    assert all(cell in STUDY.cells for cell in cells[:2])
 
 
 def test_the_rule_is_one_constant():

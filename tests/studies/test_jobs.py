@@ -175,6 +175,6 @@ def test_a_store_with_other_defaults_is_refused(tmp_path):
     store = Store(tmp_path)
     store.begin({**document, "defaults": {**document["defaults"], "epsilon_min": 0.2}}, Status())
     with pytest.raises(InputError, match="none seed 100 with another default of epsilon_min"):
-        check_defaults(study, store)
+        check_defaults(study, str(tmp_path), lambda key: store.run(key).config)
     store.begin(document, Status())
-    check_defaults(study, store)
+    check_defaults(study, str(tmp_path), lambda key: store.run(key).config)

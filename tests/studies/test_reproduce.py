@@ -213,6 +213,18 @@ def cluster(cache):
     process.communicate(timeout=60)
 
 
+def test_published_runs_are_not_trained_again(tmp_path, cache, reference):
+    """Ten of eleven are published: one is trained, and added to them."""
+    published, out = tmp_path / "published", tmp_path / "out"
+    assert pbim(cache, "report", reference.path, "--publish", published).returncode == 0
+    done = pbim(cache, *STUDY, "--seeds", "11", "--out", out, "--published", published)
+    assert done.returncode == 0, done.stderr
+    assert "10 of 11 runs are published" in done.stderr + done.stdout
+    assert [run.seed for run in Store(out).runs(lambda run: run.state == "done")] == [10]
+    done = pbim(cache, "report", out, "--publish", published)
+    assert "11 of 11 runs finished" in done.stdout, done.stderr
+
+
 @pytest.mark.learning
 def test_ray_gives_the_same_though_a_node_dies(tmp_path, cache, reference, cluster):
     process, address = cluster
@@ -313,6 +325,7 @@ def test_a_cluster_that_wants_a_token_is_not_called_absent(tmp_path, capsys, cac
         (["cliff", "--address", "here:1"], "address is for --engine ray"),
         (["cliff", "--only", "none", "--frames", "7"], "frames is for the DoorKey studies"),
         (["cliff", "--wandb", "mine"], "pip install wandb"),
+        (["cliff", "--published", "nowhere"], "published must name a folder of published results"),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(arguments, sentence, tmp_path, capsys, monkeypatch):

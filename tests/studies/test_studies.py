@@ -39,6 +39,24 @@ def test_a_plan_names_its_runs_and_survives_the_store(study, tmp_path):
         assert len(set(places)) == len(places) == len(heat.cells), "one cell per square"
 
 
+def test_the_alternatives_are_those_of_the_related_work_with_their_cost():
+    """Every scheme says what it costs to run and to tune; what differs in a number only costs what the other does."""
+    study = STUDIES["alternatives"]
+    schemes = {cell.scheme: cell for cell in study.cells}
+    assert len(study.cells) == len(SETTINGS) * len(schemes)
+    halves = {f"raw-{part}" for part in (2, 4, 8)}
+    others = {"none", "im", "pies-500k", "pies-1500k", "eipo", "adops", "adopes", "bsrs", "two-critics"}
+    assert schemes.keys() == halves | others | {"rnd-two-critics", "pbim", "grm", "geometric"}
+    for name, cell in schemes.items():
+        assert cell.learner.total_frames == 2_000_000
+        assert cell.params["compute"] > 0, name
+        assert (cell.params["settings"] == 0) is (name == "none")
+    assert study.seeds >= 5
+    asked = {(claim.cell, claim.statistic) for claim in study.claims}
+    assert asked >= {(cell.name, "frames_to_solve") for cell in study.cells}
+    assert asked >= {(cell.name, "final_length") for cell in study.cells if cell.scheme != "none"}
+
+
 @ALL
 def test_equal_keys_are_equal_runs_and_other_configurations_have_other_keys(study):
     found = {}

@@ -12,6 +12,7 @@ A folder of these files is read as the store that it was made from.
 import json
 import math
 import os
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,6 +42,8 @@ from pbim.results import (
 )
 
 RUNS, CURVES, ARRAYS = "runs.parquet", "curves.parquet", "arrays.npz"
+LOCAL = {"--out", "--published", "--jobs", "--checkpoint-every", "--address"}
+"""Options of a command that change no number."""
 FILES = (STUDY, CURVES, ARRAYS, RUNS)
 SMALL: dict[str, Any] = {"compression_level": 19, "statistics": False}
 ABOUT = ("steps", "seconds", "commit", "finished", "error")
@@ -109,11 +112,21 @@ def _write_all(evidence: Evidence, folder: Path) -> None:
     for curve in evidence.study.curves:
         metric = curve.metric
         curves[metric] = np.concatenate([entry.curves[metric] for entry in done.values()]).astype(np.float32)
-    Store(folder).write_plan(evidence.study)
+    Store(folder).write_plan(replace(evidence.study, command=_anywhere(evidence.study.command)))
     write_table(folder / CURVES, curves, **SMALL)
     arrays = {f"{key}/{name}": array for key, entry in done.items() for name, array in entry.arrays.items()}
     write_arrays(folder / ARRAYS, arrays, compress=True)
     write_table(folder / RUNS, {name: [row[name] for row in rows] for name in rows[0]}, **SMALL)
+
+
+def _anywhere(command: str) -> str:
+    """Return a command without the options that say where and how fast it ran: they name folders of one machine.
+
+    >>> _anywhere("pbim reproduce cliff --seeds 30 --out '/mnt/big disk/cliff' --jobs 1")
+    'pbim reproduce cliff --seeds 30'
+    """
+    words = shlex.split(command)
+    return shlex.join(word for word, before in zip(words, ["", *words], strict=False) if not {word, before} & LOCAL)
 
 
 def _row(entry: RunEvidence, names: list[str]) -> dict[str, Any]:

@@ -28,8 +28,13 @@ class Axis:
 def axis_of(metric: str, values: NDArray[Any], *, curves: int) -> Axis:
     """Return bins for the x values (rows,) of a run, coarser the more ``curves`` a report has to hold."""
     last = float(values[-1])
-    points = max(1, min(POINTS, len(values), max(50, NUMBERS // max(1, curves))))
+    points = max(1, min(len(values), most_points(curves)))
     return Axis(metric=metric, last=last, middles=_binned(values, values, np.ones(len(values)), last, points))
+
+
+def most_points(curves: int) -> int:
+    """Return how many points a curve may have in a report of so many curves."""
+    return min(POINTS, max(50, NUMBERS // max(1, curves)))
 
 
 def binned(axis: Axis, metrics: Mapping[str, NDArray[Any]], metric: str) -> NDArray[np.float64]:

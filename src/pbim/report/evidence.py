@@ -13,7 +13,7 @@ from pbim._files import first_line
 from pbim.errors import InputError, choose
 from pbim.report import measures
 from pbim.report.claims import OUR_WORDS, Figures, Verdict, decide
-from pbim.report.curves import Axis, axis_of, binned
+from pbim.report.curves import Axis, axis_of, binned, coarser, most_points
 from pbim.results import (
     METRICS,
     REPLAY,
@@ -25,6 +25,7 @@ from pbim.results import (
     Run,
     RunCertificate,
     Store,
+    union,
 )
 
 SEED = 20240506
@@ -118,10 +119,17 @@ def _listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def gather(path: str | Path) -> Evidence:
-    """Return what a study's folder says; raises ``InputError`` for no study, no finished run or an unreadable file.
+def gather(path: str | Path, *, earlier: Evidence | None = None) -> Evidence:
+    """Return what a study's folder says.
 
-    The folder is a results store, one that :func:`pbim.report.archive.publish` wrote, or a run of ``pbim train``.
+    Args:
+        path: A results store, a folder that :func:`pbim.report.archive.publish` wrote, or one of ``pbim train``.
+        earlier: What was published of the same study before, to which the runs of a results store are added.
+
+    Raises:
+        InputError: If there is no study, no finished run or a file that cannot be read, or if the study in the folder
+            is not the one that was published.
+
     """
     from pbim.report import archive, logs
 
@@ -133,20 +141,38 @@ def gather(path: str | Path) -> Evidence:
     store = Store(path)
     study = store.plan()
     check_plan(study, store.path / STUDY)
-    runs = store.runs()
+    if earlier is not None:
+        study = union(earlier.study, study)
+    runs = [store.run(run.key, cell=cell.name, seed=run.seed) for cell in study.cells for run in cell.runs]
     for run in runs:
         if run.trouble is not None:
             raise run.trouble
     done = [run for run in runs if run.state == "done"]
-    if not done:
+    if not done and earlier is None:
         raise InputError(
             f"folder must hold at least one finished run, received {str(path)!r} with 0 of {len(runs)}: "
             f"run {study.command} first"
         )
-    axis = _axis_of(done[0], study, curves=len(done) * max(1, len(study.curves)))
+    axis = earlier.axis if earlier else _axis_of(done[0], study, curves=len(done) * max(1, len(study.curves)))
     once = {run.key: run for run in runs}
     read = {key: _evidence_of(run, study, axis) for key, run in once.items()}
-    return decided(study, [replace(read[run.key], run=run) for run in runs], axis)
+    for entry in earlier.runs if earlier else ():
+        if entry.done and not read[entry.run.key].done:
+            read[entry.run.key] = entry
+    points = most_points(sum(entry.done for entry in read.values()) * max(1, len(study.curves)))
+    if axis.points > points:  # the earlier runs were fewer
+        axis = replace(axis, middles=coarser(axis.middles[None], points)[0])
+        read = {key: _coarser(entry, points) for key, entry in read.items()}
+    return decided(study, [_placed(read[run.key], run) for run in runs], axis)
+
+
+def _coarser(entry: RunEvidence, points: int) -> RunEvidence:
+    return replace(entry, curves={name: coarser(curve[None], points)[0] for name, curve in entry.curves.items()})
+
+
+def _placed(entry: RunEvidence, run: Run) -> RunEvidence:
+    """Return what is known of a run in the place of one of the cells that share it."""
+    return replace(entry, run=replace(entry.run, cell=run.cell, seed=run.seed))
 
 
 def decided(study: Plan, entry: list[RunEvidence], axis: Axis) -> Evidence:

@@ -16,6 +16,11 @@ from pbim.results import Plan, PlannedCell, RunCertificate
 
 PAPER = {"T": "frames_to_converge", "mean": "converged_length", "std": "converged_std"}
 """The columns of the paper's table, and our figures with its definitions."""
+KNOWN = {
+    "compute": ("Time per frame", "on the core, in units of no bonus; a benchmark's, not these runs'"),
+    "settings": ("Settings", "that one has to choose beyond the learner's own"),
+}
+"""Parameters of cells that are figures of a method: their names and what they mean."""
 
 
 def cell_table(evidence: Evidence) -> Html:
@@ -30,6 +35,8 @@ def cell_table(evidence: Evidence) -> Html:
         if name in beside:
             head.append(tag("th", f"{measure.label}, paper", scope="col", class_="num"))
         head.append(tag("th", measure.label, tag("small", measure.meaning), scope="col", class_="num"))
+    known = [name for name in KNOWN if any(cell.params.get(name) is not None for cell in evidence.study.cells)]
+    head += (tag("th", KNOWN[name][0], tag("small", KNOWN[name][1]), scope="col", class_="num") for name in known)
     rows: list[list[Any]] = []
     for group in evidence.groups:
         if len(evidence.groups) > 1:
@@ -42,11 +49,18 @@ def cell_table(evidence: Evidence) -> Html:
                     missing = "N/A" if cell.name in printed else NOTHING
                     row.append(tag("td", missing if value is None else number(value), class_="num paper"))
                 row.append(tag("td", *_estimate(runs, name), class_="num"))
+            row += (tag("td", known_figure(cell, name), class_="num") for name in known)
             rows.append(row)
     caption = "Every cell over its seeds: mean with 95% interval, below it the interquartile mean (IQM)"
     if table_of_paper is not None and printed:
         caption += f". Paper: {table_of_paper.caption}"
     return table(head, rows, caption=caption, class_="cells")
+
+
+def known_figure(cell: PlannedCell, name: str) -> str:
+    """Return one of ``KNOWN`` for reading."""
+    value = cell.params.get(name)
+    return number(None if isinstance(value, str) else value)
 
 
 def _any_finite(evidence: Evidence, name: str) -> bool:

@@ -17,17 +17,19 @@ _WIDTH, _HEIGHT = 150, 26
 def verdict_table(evidence: Evidence) -> Html:
     """Return every claim of the study, decided."""
     labels = {cell.name: _name(cell, evidence) for cell in evidence.study.cells}
+    of_paper = any(verdict.claim.paper is not None for verdict in evidence.verdicts)  # a user's own claims have none
     rows = [
         (
             tag("td", badge(verdict), class_="verdict"),
             tag("td", *_statement(verdict), class_="claim", id=f"claim-{verdict.claim.id}"),
-            tag("td", paper(verdict), class_="paper", data_label="Paper"),
+            *([tag("td", paper(verdict), class_="paper", data_label="Paper")] if of_paper else []),
             tag("td", *_ours(verdict, labels), class_="ours", data_label="Ours"),
             tag("td", *_support(verdict), class_="support", data_label="Evidence"),
         )
         for verdict in evidence.verdicts
     ]
-    head = ("Verdict", "Claim", "Paper", "Ours, with 95% interval", "Evidence")
+    figures = ("Paper", "Ours, with 95% interval") if of_paper else ("With 95% interval",)
+    head = ("Verdict", "Claim", *figures, "Evidence")
     return table(head, rows, caption="Claims, each decided by its own rule", class_="verdicts")
 
 

@@ -15,6 +15,7 @@ require("pbim.results", "polars", "msgspec")
 
 from pbim.results.checksums import CHECKSUMS as CHECKSUMS, write_checksums as write_checksums  # noqa: E402
 from pbim.results.comparisons import AFTER as AFTER, comparisons as comparisons  # noqa: E402
+from pbim.results.plans import union as union  # noqa: E402
 from pbim.results.records import (  # noqa: E402 - the sentence about a missing extra comes first
     SCHEMA as SCHEMA,
     Claim as Claim,

@@ -38,10 +38,8 @@ _TEST = "Reproduced if Welch's test over seeds, Holm-corrected, has p < .05 and 
 _SHARE = "Reproduced if the 95% Wilson interval of the share of seeds"
 
 RULES: dict[ClaimKind, str] = {
-    "less": f"{_TEST} lower; not reproduced if it is significantly higher or the 95% interval of the difference "
-    "excludes a reduction of {margin}; else undecided",
-    "greater": f"{_TEST} higher; not reproduced if it is significantly lower or the 95% interval of the difference "
-    "excludes an increase of {margin}; else undecided",
+    "less": f"{_TEST} lower; not reproduced if it is significantly higher{{or_small}}; else undecided",
+    "greater": f"{_TEST} higher; not reproduced if it is significantly lower{{or_small}}; else undecided",
     "equal": "Reproduced if the 95% interval of the difference of means lies within {margin}; not reproduced if it "
     "lies wholly outside; else undecided",
     "no-less": "Reproduced if the 95% interval of the difference of means excludes a reduction of {margin}; not "
@@ -92,7 +90,9 @@ class Claim:
     @property
     def rule(self) -> str:
         """The decision rule as one sentence."""
-        rule = RULES[self.kind].format(margin=_plain(self.margin), value=_plain(self.value))
+        margin, change = _plain(self.margin), "a reduction" if self.kind == "less" else "an increase"
+        or_small = f" or the 95% interval of the difference excludes {change} of {margin}" if margin else ""
+        rule = RULES[self.kind].format(margin=margin, value=_plain(self.value), or_small=or_small)
         if self.paper is None:
             rule = rule.replace("Reproduced if", "Supported if").replace("not reproduced if", "not supported if")
         return f"{rule} (margin: {self.reason})." if self.reason else f"{rule}."

@@ -36,8 +36,10 @@ _HOMES = {
     "held-out": "held_out:HELD_OUT",
     "guidance": "guidance:GUIDANCE",
     "guidance-alpha": "guidance_alpha:GUIDANCE_ALPHA",
+    "guidance-critic": "guidance_critic:GUIDANCE_CRITIC",
     "guidance-transfer": "guidance_transfer:GUIDANCE_TRANSFER",
     "guidance-tabular": "guidance_transfer:GUIDANCE_TABULAR",
+    "alternatives": "alternatives:ALTERNATIVES",
 }
 
 

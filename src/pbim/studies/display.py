@@ -39,6 +39,7 @@ class Display:
         self.began = self.last_line = time.monotonic()
         size = "smoke size, decides nothing: " if study.quick else ""
         self.say(f"{study.title} ({size}{len(study.cells)} cells, {study.seeds} seeds, {total} runs)")
+        self.say(study.summary)
         if finished:
             self.say(f"{finished} of {total} runs were already finished")
         if not self.console.is_terminal or finished == total:
@@ -160,4 +161,6 @@ def _mean(found: Sequence[Progress], name: str) -> float:
 
 def _figures(found: Sequence[Progress]) -> str:
     steps = sum(progress.steps for progress in found)
-    return f"return {_mean(found, 'return'):.2f}, length {_mean(found, 'length'):.1f}, {steps:,} steps"
+    mean, length = _mean(found, "return"), _mean(found, "length")
+    figures = "no episode finished yet" if math.isnan(mean) else f"return {mean:.2f}, length {length:.1f}"
+    return f"{figures}, {steps:,} steps"

@@ -67,7 +67,8 @@ MARGINS: dict[str, tuple[float, str]] = {
 STEPS = (2.0, "two steps, of about forty")
 
 
-def _claim(number: str, kind: ClaimKind, statistic: str, one: Cell, other: Cell, words: str) -> Claim:
+def compared(number: str, kind: ClaimKind, statistic: str, one: Cell, other: Cell, words: str) -> Claim:
+    """Return the claim that one cell is to another as ``kind`` says."""
     margin, reason = STEPS if statistic == "final_length" else MARGINS[kind]
     return Claim(
         id=f"guidance-{number}-{one.name}-{kind}-{other.name}-{statistic}",
@@ -98,7 +99,7 @@ def _of(scheme: str, gae_lambda: float) -> Cell:
 def _same_end() -> list[Claim]:
     """Return claim 1: at equal guidance GRM and Geometric end within two steps of each other."""
     return [
-        _claim("1", "equal", "final_length", _of(f"geometric-{d}", lam), _of(f"grm-{d}", lam), "ends as short as")
+        compared("1", "equal", "final_length", _of(f"geometric-{d}", lam), _of(f"grm-{d}", lam), "ends as short as")
         for lam in LAMBDAS
         for d in DELAYS
     ]
@@ -107,7 +108,7 @@ def _same_end() -> list[Claim]:
 def _rising() -> list[Claim]:
     """Return claim 2, first half: at every delay of at most 16 frames to solve rise with lambda."""
     return [
-        _claim("2", "less", "frames_to_solve", _of(f"grm-{d}", low), _of(f"grm-{d}", high), "solves sooner than")
+        compared("2", "less", "frames_to_solve", _of(f"grm-{d}", low), _of(f"grm-{d}", high), "solves sooner than")
         for d in DELAYS
         if d <= 16
         for low, high in (*pairwise(LAMBDAS), (LAMBDAS[0], LAMBDAS[-1]))
@@ -118,7 +119,9 @@ def _agreeing() -> list[Claim]:
     """Return claim 2, second half: at equal guidance below 0.5 frames to solve agree across lambdas within 25%."""
     weak = [(lam, d) for lam in LAMBDAS for d in DELAYS if grm(d).guidance(lam) < 0.5]
     return [
-        _claim("2", "equal", "frames_to_solve", _of(f"{kind}-{d}", lam), _of(f"{kind}-{e}", other), "solves as soon as")
+        compared(
+            "2", "equal", "frames_to_solve", _of(f"{kind}-{d}", lam), _of(f"{kind}-{e}", other), "solves as soon as"
+        )
         for kind in ("grm", "geometric")
         for lam, d in weak
         for other, e in weak
@@ -133,10 +136,10 @@ def _saturating() -> list[Claim]:
         enough = next((d for d in DELAYS if grm(d).guidance(lam) >= SATURATED), DELAYS[-1])
         for delay in (d for d in DELAYS if d > enough):
             one, other = _of(f"grm-{delay}", lam), _of(f"grm-{enough}", lam)
-            found.append(_claim("3", "no-less", "frames_to_solve", one, other, "solves no sooner than"))
-            found.append(_claim("3", "no-less", "final_length", one, other, "ends no shorter than"))
+            found.append(compared("3", "no-less", "frames_to_solve", one, other, "solves no sooner than"))
+            found.append(compared("3", "no-less", "final_length", one, other, "ends no shorter than"))
             if delay >= 4 * enough:
-                found.append(_claim("3", "less", "final_length", other, one, "ends shorter than"))
+                found.append(compared("3", "less", "final_length", other, one, "ends shorter than"))
     return found
 
 
@@ -145,7 +148,7 @@ def _winning() -> list[Claim]:
     best = _of(f"grm-{BEST[1]}", BEST[0])
     words = {"frames_to_solve": "solves sooner than", "frames_to_learn": "learns sooner than"}
     return [
-        _claim("4", "less", statistic, best, _of(f"grm-{d}", 0.95), words.get(statistic, "ends shorter than"))
+        compared("4", "less", statistic, best, _of(f"grm-{d}", 0.95), words.get(statistic, "ends shorter than"))
         for d in BEST_AT_95
         for statistic in ("frames_to_solve", "frames_to_learn", "final_length")
     ]

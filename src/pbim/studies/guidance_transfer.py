@@ -1,8 +1,9 @@
 """Our own studies: does one rule, (guidance, lambda), hold on settings and tasks on which it was not chosen?
 
 ``guidance-transfer`` trains PPO: the paper's two other settings, DoorKey-16x16, and RND instead of counts.
-``guidance-tabular`` trains Q-learning, one-step TD, for which the rule says the shortest delay. The rule stands in
-``RULE`` alone, and until the study ``guidance`` has decided it is what its prototypes suggest.
+``guidance-tabular`` trains Q-learning: one-step TD, for which the rule says the shortest delay, and Q(lambda), for
+which it says the delay of PPO. The rule stands in ``RULE`` alone, and until the study ``guidance`` has decided it is
+what its prototypes suggest.
 """
 
 from dataclasses import replace
@@ -104,17 +105,21 @@ TABULAR_TASKS: dict[str, tuple[str, QLearning]] = {
     "walk": ("Cliff walk, 4x12", CLIFF_SCHEMES["rnd"][1]),
     "walk-long": ("Cliff walk, 4x50", lengthened(CLIFF_SCHEMES["rnd"][1])),
 }
-TABULAR: dict[str, tuple[str, Shaping[Any]]] = {
-    "rule": ("Shortest delay", GRM.for_learner(gamma=CLIFF.gamma, gae_lambda=0, guidance=RULE.guidance)),
-    "geometric-0.02": ("Geometric, 0.02", Geometric(gamma=CLIFF.gamma, rate=0.02)),
-    "none": ("No bonus", NoBonus()),
+TABULAR: dict[str, tuple[str, Shaping[Any], float]] = {
+    "rule": ("Shortest delay", GRM.for_learner(gamma=CLIFF.gamma, gae_lambda=0, guidance=RULE.guidance), 0.0),
+    "geometric-0.02": ("Geometric, 0.02", Geometric(gamma=CLIFF.gamma, rate=0.02), 0.0),
+    "none": ("No bonus", NoBonus(), 0.0),
+    "rule-traces": ("By the rule, Q(lambda)", GRM.for_learner(gamma=CLIFF.gamma, **RULE._asdict()), RULE.gae_lambda),
+    "shortest-traces": ("Shortest delay, Q(lambda)", GRM(gamma=CLIFF.gamma, delay=1), RULE.gae_lambda),
+    "none-traces": ("No bonus, Q(lambda)", NoBonus(), RULE.gae_lambda),
 }
+"""Label, conversion and lambda of the schemes."""
 
 
 def _tabular_cell(scheme: str, task: str) -> Cell:
-    label, shaping = TABULAR[scheme]
-    learner = replace(TABULAR_TASKS[task][1], shaping=shaping)
-    if scheme == "none":
+    label, shaping, trace_lambda = TABULAR[scheme]
+    learner = replace(TABULAR_TASKS[task][1], shaping=shaping, trace_lambda=trace_lambda)
+    if isinstance(shaping, NoBonus):
         learner = replace(learner, intrinsic=None, intrinsic_scale=1.0)
     return Cell(
         name=f"{scheme}-{task}",
@@ -122,20 +127,21 @@ def _tabular_cell(scheme: str, task: str) -> Cell:
         scheme=scheme,
         group=task,
         learner=learner,
-        params={"scheme": scheme, "task": task},
+        params={"scheme": scheme, "task": task, "lambda": trace_lambda},
     )
 
 
-def _harmless(task: str) -> Claim:
+def _harmless(scheme: str, other: str, task: str) -> Claim:
     margin, reason = MARGINS.get(task, (RETURN_MARGIN, RETURN_REASON))
+    words = TABULAR[scheme][0][0].lower() + TABULAR[scheme][0][1:]
     return Claim(
-        id=f"guidance-tabular-rule-no-less-none-{task}",
-        statement=f"{TABULAR_TASKS[task][0]}: the shortest delay ends with no lower return than no bonus",
+        id=f"guidance-tabular-{scheme}-no-less-{other}-{task}",
+        statement=f"{TABULAR_TASKS[task][0]}: {words}, ends with no lower return than {TABULAR[other][0]}",
         source=_SOURCE,
         paper=None,
         kind="no-less",
-        cell=f"rule-{task}",
-        other=f"none-{task}",
+        cell=f"{scheme}-{task}",
+        other=f"{other}-{task}",
         statistic="final_return",
         margin=margin,
         reason=reason,
@@ -145,9 +151,14 @@ def _harmless(task: str) -> Claim:
 GUIDANCE_TABULAR = Study(
     name="guidance-tabular",
     title="Q-learning: does the rule transfer?",
-    summary="For one-step TD the rule says the shortest delay: the held-out tasks and both cliff walks.",
+    summary="For one-step TD the rule says the shortest delay, for Q(lambda) a longer one: does either do harm?",
     cells=tuple(_tabular_cell(scheme, task) for task in TABULAR_TASKS for scheme in TABULAR),
     seeds=10,
-    claims=tuple(_harmless(task) for task in TABULAR_TASKS),
+    claims=(
+        *(_harmless("rule", "none", task) for task in TABULAR_TASKS),
+        *(_harmless("rule", "geometric-0.02", task) for task in TABULAR_TASKS),
+        *(_harmless("rule-traces", "none-traces", task) for task in TABULAR_TASKS),
+        *(_harmless("rule-traces", "shortest-traces", task) for task in TABULAR_TASKS),
+    ),
     groups=tuple(Group(name=task, label=label) for task, (label, _) in TABULAR_TASKS.items()),
 )

@@ -24,28 +24,46 @@ from pbim.results import (
     write_json,
 )
 from pbim.studies.display import Display
-from pbim.studies.job import Event, Job, jobs_of, learner_of, status
+from pbim.studies.job import Config, Event, Job, jobs_of, learner_of, status
 from pbim.studies.study import Study
 
 Engine = Callable[[Sequence[Job], Path], Generator[Event | None, None, None]]
 
 
 def reproduce(
-    study: Study, out: Path, engine: Engine, *, command: str, display: Display, checkpoint_every: float = 5.0
+    study: Study,
+    out: Path,
+    engine: Engine,
+    *,
+    command: str,
+    display: Display,
+    checkpoint_every: float = 5.0,
+    published: Path | None = None,
 ) -> int:
-    """Run what the store in ``out`` lacks of a study; returns the exit code: 0 done, 1 runs failed, 130 stopped."""
+    """Run what the store in ``out`` and the folder ``published`` lack of a study.
+
+    Returns:
+        The exit code: 0 done, 1 runs failed, 130 stopped.
+
+    """
     store = Store(out)
     commit = commit_of(Path(__file__))
+    elsewhere = {} if published is None else published_runs(study, published)
     with usable(out), alone(out):
         check_folder(study, store, display)
-        check_defaults(study, store)
+        check_defaults(study, str(out), lambda key: store.run(key).config)
         plan = study.plan(command=command, version=version("pbim"), commit=commit)
         store.write_plan(plan)
         runs = unique(store.runs())
         for run in runs:
             if (trouble := store.mend(run, partial(check_run, plan=plan))) is not None:
                 display.say(f"set aside: {trouble}")
-        missing = {run.key for run in unique(store.runs(lambda run: run.state != "done"))}
+        missing = {run.key for run in unique(store.runs(lambda run: run.state != "done"))} - elsewhere.keys()
+        if elsewhere:
+            display.say(
+                f"{len(elsewhere)} of {len(runs)} runs are published in {published}: they are not trained again; pbim "
+                f"report {out} --publish {published} adds the new ones"
+            )
         jobs = jobs_of(study, missing, command=command, commit=commit, save_every=checkpoint_every)
         try:
             with display.showing(study, len(runs), len(runs) - len(missing)):
@@ -150,16 +168,37 @@ def note_failure(store: Store, job: Job, error: str) -> None:
             write_json(run.folder / STATUS, status(job, state="failed", error=error))
 
 
-def check_defaults(study: Study, store: Store) -> None:
-    """Refuse a store whose runs were made with other defaults: a key leaves them out, so it cannot tell."""
+def check_defaults(study: Study, folder: str, config_of: Callable[[str], Config]) -> None:
+    """Refuse a folder whose runs were made with other defaults: a key leaves them out, so it cannot tell."""
     for cell, seed, document in study.runs():
-        known, now = store.run(key_of(document)).config.get("defaults", {}), document["defaults"]
+        known, now = config_of(key_of(document)).get("defaults", {}), document["defaults"]
         changed = sorted(name for name in known if name in now and known[name] != now[name])
         if changed:
             raise InputError(
-                f"out {str(store.path)!r} holds {cell.name} seed {seed} with another default of {', '.join(changed)}: "
-                "pass another --out, or use the pbim that wrote it"
+                f"{folder!r} holds {cell.name} seed {seed} with another default of {', '.join(changed)}: pass another "
+                "folder, or use the pbim that wrote it"
             )
+
+
+def published_runs(study: Study, folder: Path) -> dict[str, Run]:
+    """Return the finished runs of a study that a folder holds as published results, by key.
+
+    Raises:
+        InputError: If the folder holds nothing published, another study, or runs made with other defaults.
+
+    """
+    from pbim.report.archive import is_archive, read
+
+    if not is_archive(folder):
+        raise InputError(
+            f"published must name a folder of published results, received {str(folder)!r}: such as docs/results/cliff"
+        )
+    evidence = read(folder)
+    if (evidence.study.study, evidence.study.quick) != (study.name, study.quick):
+        raise InputError(f"published {str(folder)!r} holds {evidence.study.study}, not {study.name}: pass another")
+    found = {entry.run.key: entry.run for entry in evidence.runs if entry.done}
+    check_defaults(study, str(folder), lambda key: found[key].config if key in found else {})
+    return {key: found[key] for key in found.keys() & {key_of(config) for *_, config in study.runs()}}
 
 
 def unique(runs: list[Run]) -> list[Run]:
