@@ -51,6 +51,14 @@ def dwelling(transition):
 
 def cell(obs):
     return int(obs)
+
+
+def broken(obs):
+    return 1 / 0
+
+
+def nowhere(obs, rng):
+    return "nowhere"
 '''
 
 
@@ -106,8 +114,8 @@ def test_an_environment_is_played(here, capsys):
     assert main([*env, "--term", "info:dense"]) == 1
     assert "4 -> 4 pays 0.5 in each round" in capsys.readouterr().out
     assert main([*env, "--term", "mine_for_audit:dwelling", "--key", "mine_for_audit:cell"]) == 1
-    assert main([*env, "--term", "info:dense", "--policy", "mine_for_audit:right"]) == 0
-    assert "Nothing was tested" in capsys.readouterr().out
+    assert main([*env, "--term", "info:dense", "--policy", "mine_for_audit:right"]) == 1
+    assert "NOT TESTED" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -124,17 +132,25 @@ def test_an_environment_is_played(here, capsys):
         (("empty.npz",), "received an empty log"),
         (("mixed.npz",), "must have one entry per transition"),
         (("good.npz", "--key", "nowhere:function"), "--key must be a function as package.module:function"),
+        (("missing.csv",), "source must be a .parquet or .npz file, minari:NAME or a registered environment"),
         (("NoSuchThing-v1", "--term", "info:dense"), "source must be a .parquet or .npz file"),
         (("FrozenLake-v1", "--term", "info:dense"), "received 'dense' where info has 'prob'"),
         (("FrozenLake-v1",), "--term must be info:NAME or package.module:function"),
         (("FrozenLake-v1", "--term", "info:prob", "--obs", "x"), "--obs must go with a file"),
         (("FrozenLake-v1", "--term", "info:prob", "--episodes", "0"), "episodes must be a whole number"),
         (("FrozenLake-v1", "--term", "info:prob", "--policy", "greedy"), "--policy must be a function"),
+        (("columnless.npz",), "a log must have columns, received 'columnless.npz', which has none"),
+        (("good.npz", "--key", "mine_for_audit:broken"), "which raised ZeroDivisionError: division by zero in line"),
+        (
+            ("FrozenLake-v1", "--term", "info:prob", "--policy", "mine_for_audit:nowhere"),
+            "received 'nowhere', which raised KeyError: 'nowhere' in line",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(here, log, arguments, words, capsys):
     columns = {name: log[name] for name in ("obs", "next_obs", "terminated")} | {"term": log["extrinsic"]}
     write(here / "good.npz", columns)
+    write(here / "columnless.npz", {})
     write(here / "nan.npz", columns | {"term": np.full(len(log["obs"]), np.nan)})
     write(here / "empty.npz", {name: column[:0] for name, column in columns.items()})
     write(here / "mixed.npz", columns | {"obs": log["obs"][:-1]})

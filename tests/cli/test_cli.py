@@ -1,13 +1,17 @@
 """The command line: teaching help, machine-readable output, one sentence and exit code 2 for bad input."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import docstring_parser
 import pytest
 
 import pbim
 from pbim.cli import main
+from pbim.cli.commands import COMMANDS
 from pbim.cli.train import Train
 from pbim.envs import ENVIRONMENTS
 
@@ -37,6 +41,10 @@ def test_python_dash_m_is_the_same_command():
         ["results", "--help"],
         ["reproduce", "--help"],
         ["report", "--help"],
+        ["compare", "--help"],
+        ["compare", "--logs", "--help"],
+        ["completion", "--help"],
+        ["train", "--intrinsic", "rnd", "--shaping", "mixture", "--help"],
     ],
 )
 def test_help_teaches(arguments, capsys):
@@ -44,7 +52,82 @@ def test_help_teaches(arguments, capsys):
     shown = capsys.readouterr().out
     assert "Example: pbim" in shown
     assert "usage: pbim" in shown
-    assert "{None}" not in shown
+    assert not re.search(r"\{None|NUMBER\|(NUMBER|FLOAT)|\{True,False\}", shown)
+    assert "\n\n\n" not in shown
+    assert max(map(len, shown.splitlines())) <= 110  # paragraphs are folded, also where no terminal says its width
+
+
+@pytest.mark.parametrize("cls", COMMANDS.values(), ids=COMMANDS)
+def test_the_text_of_an_option_is_one_line(cls):
+    """Tyro keeps the line break of a longer one, in the middle of a sentence."""
+    assert not [each.arg_name for each in docstring_parser.parse_from_object(cls).params if "\n" in each.description]
+
+
+def test_pbim_alone_names_every_command_and_the_version_option(capsys):
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} ", shown, re.M) for name in COMMANDS)
+    assert "--version" in shown
+    assert max(map(len, shown.splitlines())) <= 110
+
+
+def test_no_normalize_is_explained_and_centres_nothing(capsys):
+    assert main(["train", "--intrinsic", "count", "--shaping", "pbim", "--help"]) == 0
+    assert re.search(r"--no-normalize.{0,20}\ssubtracts\s+nothing", re.sub(r"[│\s]+", " ", capsys.readouterr().out))
+    words = ["CliffWalk", "--intrinsic", "count", "--shaping", "pbim"]
+    assert Train.parse([*words, "--no-normalize"]).learner.shaping.normalize is False
+    assert Train.parse([*words, "--shaping.normalize", "true"]).learner.shaping.normalize is True
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+    assert "--gae-lambda" in script
+
+
+def test_bash_accepts_the_script_and_completes_a_command_and_an_option(tmp_path, capsys):
+    assert main(["completion", "bash"]) == 0
+    path = tmp_path / "completion.bash"
+    path.write_text(capsys.readouterr().out)
+    subprocess.run(["bash", "-n", path], check=True)
+    asks = """
+source "$1"
+completes() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; COMPREPLY=()
+  $(complete -p pbim | sed -E 's/.*-F ([^ ]+).*/\\1/'); echo "${COMPREPLY[@]}"; }
+completes pbim ver
+completes pbim recommend --bon
+"""
+    done = subprocess.run(["bash", "-c", asks, "bash", path], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["verify", "--bonus-scale"]
+
+
+def test_what_needs_an_extra_is_listed_with_the_line_that_installs_it():
+    """In a process of its own: there, no jax is found."""
+    code = """
+import pbim._extras as extras
+found = extras.find_spec
+extras.find_spec = lambda name: None if name in ("jax", "polars") else found(name)
+from pbim.cli import main
+main(["list", "--json"])
+main(["list"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    missing, table = done.stdout.split("\n", 1)
+    assert {"studies and environments"} <= {row["name"] for row in json.loads(missing)["not installed"]}
+    assert all(row["needs"].startswith("pip install 'pbim[") for row in json.loads(missing)["not installed"])
+    assert "pip install 'pbim[jax]'" in table
+
+
+def test_the_counts_of_runs_agree_with_the_page_about_studies(capsys):
+    assert main(["list", "--json"]) == 0
+    runs = {row["name"]: row["runs"] for row in json.loads(capsys.readouterr().out)["studies"]}
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    written = {}
+    for names, counts in re.findall(r"^\| (`[^|]+`) \| ([\d, ]+) \|", page, re.M):
+        written |= dict(zip(re.findall(r"`([^`]+)`", names), map(int, counts.split(", ")), strict=True))
+    assert written == runs
 
 
 @pytest.mark.parametrize(
@@ -52,9 +135,12 @@ def test_help_teaches(arguments, capsys):
     [
         (["list", "--jsn"], ["Unrecognized options: --jsn", "--json"]),
         (["nothing"], ["nothing"]),
-        (["report"], ["folder"]),
+        (["report"], ["pbim: FOLDER is missing: the folder"]),
+        (["audit"], ["pbim: SOURCE is missing: a file"]),
+        (["recommend", "--gamma", "x"], ["--gamma must be a number, received 'x'; see pbim recommend --help"]),
+        (["recommend", "--max-steps", "x"], ["--max-steps must be a whole number, received 'x'"]),
         (["train", "DoorKey-5x5", "--num-env", "2"], ["--num-env", "--num-envs"]),
-        (["train", "DoorKey-5x5", "--shaping"], ["--shaping must be followed by a name"]),
+        (["train", "DoorKey-5x5", "--shaping"], ["--shaping must be followed by a value"]),
     ],
 )
 def test_bad_input_is_said_by_what_was_typed_and_exit_code_2(arguments, words, capsys):
@@ -63,15 +149,18 @@ def test_bad_input_is_said_by_what_was_typed_and_exit_code_2(arguments, words, c
     assert captured.out == ""
     assert all(word.lower() in captured.err.lower() for word in words)
     assert "Traceback" not in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_list_names_every_conversion_and_its_guarantee(capsys):
     assert main(["list"]) == 0
     table = capsys.readouterr().out
     assert main(["list", "--json"]) == 0
-    conversions = json.loads(capsys.readouterr().out)["conversions"]
-    assert {row["name"] for row in conversions} >= {"pbim", "grm", "geometric", "raw", "none", "pies", "pbrs", "adops"}
-    for row in conversions:
+    found = json.loads(capsys.readouterr().out)
+    conversions, methods = found["conversions"], found["methods"]
+    assert {row["name"] for row in conversions} >= {"pbim", "grm", "geometric", "raw", "none", "pies", "pbrs"}
+    assert {row["name"] for row in methods} >= {"adops", "adopes", "eipo", "bsrs", "two-critics"}
+    for row in conversions + methods:
         assert row["name"] in table
         assert row["if"]
 
@@ -90,11 +179,13 @@ def test_list_names_studies_environments_and_bonuses(capsys):
 def test_the_list_tells_bonuses_from_what_is_made_of_them(capsys):
     assert main(["list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert len(found["bonuses"]) == 11
-    assert {"scaled", "sum"} <= {row["name"] for row in found["compositions"]}
+    bonuses, compositions = ({row["name"] for row in found[family]} for family in ("bonuses", "compositions"))
+    assert not bonuses & compositions
+    assert {"scaled", "sum"} <= compositions
+    assert f"| pbim | {len(bonuses)} " in (Path(__file__).parents[2] / "docs" / "peers.md").read_text()
 
 
-@pytest.mark.parametrize("words", [["verify", "--help"], ["list"], ["--help"]])
+@pytest.mark.parametrize("words", [["verify", "--help"], ["verify"], ["list"], ["--help"], ["completion", "bash"]])
 def test_a_reader_that_has_enough_is_no_error(words):
     """As ``pbim list | head -1`` does: the pipe is closed before all is written."""
     command = [sys.executable, "-m", "pbim", *words]

@@ -30,7 +30,9 @@ def test_a_comparison_ends_with_a_page(tmp_path, capfd):
     said = capfd.readouterr()
     assert "Geometric, rate 0.02 ends with a higher return" in said.out
     assert "report:" in said.err
-    assert (tmp_path / "report" / "index.html").exists()
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Holm-corrected" in page
+    assert "not in the paper" not in page  # a user's own claims have no paper
     store = Store(tmp_path)
     assert {run.state for run in store.runs()} == {"done"}
     assert [claim.id for claim in store.plan().claims][:2] == ["raw-final_return-none", "raw-mean_return-none"]
@@ -58,6 +60,7 @@ def test_environments_on_the_host_are_compared_too(tmp_path, capfd):
         (["CliffWalk", "--intrinsic", "count", "--seeds", "0"], "seeds must be"),
         (["--logs", "raw=nothing*"], "matches none"),
         (["--logs", "raw"], "NAME=PATH"),
+        (["--logs", "raw=.", "raw=."], "received raw twice: join its paths by a comma"),
     ],
 )
 def test_bad_input_is_one_sentence(words, said, capsys):

@@ -8,17 +8,21 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from pbim._files import alone
+from pbim.agents import BSRS, EIPO, TwoCritics, ppo
+from pbim.agents.ppo import PPO
 from pbim.cli import main
 from pbim.cli.train import Train
 from pbim.cli.watch import Watch
 from pbim.errors import InputError
-from pbim.shaping import GRM, recommended
+from pbim.shaping import GRM, Raw, recommended
 from pbim.training import checkpoint
 from pbim.training.run import CHECKPOINT, METRICS, SETTINGS
+from pbim.training.saved import load_run, start_from
 
 QUICK = {
     "--intrinsic": "count",
@@ -58,13 +62,14 @@ def weights(folder):
     return checkpoint.about(folder / CHECKPOINT)["sha256"]
 
 
-def test_stopped_and_resumed_is_bit_identical(tmp_path, capsys):
-    whole, parts = quick(out=tmp_path / "whole"), quick(out=tmp_path / "parts", frames=32)
+@pytest.mark.parametrize("choice", [{}, {"shaping": None, "method": "eipo"}], ids=["plain", "eipo"])
+def test_stopped_and_resumed_is_bit_identical(choice, tmp_path, capsys):
+    whole, parts = quick(out=tmp_path / "whole", **choice), quick(out=tmp_path / "parts", frames=32, **choice)
     assert whole.run() == 0
     assert parts.run() == 0
     with (parts.out / METRICS).open("a") as file:
         file.write('{"frames": 48}\n{"fram')  # what a killed run leaves after its last checkpoint
-    assert quick("--resume", "--json", out=parts.out).run() == 0
+    assert quick("--resume", "--json", out=parts.out, **choice).run() == 0
     assert weights(whole.out) == weights(parts.out)
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     rows = [json.loads(line) for line in (parts.out / METRICS).read_text().splitlines()]
@@ -93,8 +98,18 @@ def test_evaluation_is_written_and_does_not_touch_training(tmp_path):
 def test_adops_and_adopes_come_with_two_critics():
     adops, adopes = quick(shaping="adops").learner, quick(shaping="adopes", rise_frames=99).learner
     assert adops.critics == adopes.critics == "separate"
-    assert (adops.correction.rise_frames, adopes.correction.rise_frames) == (0, 99)
-    assert quick().learner.correction is None
+    assert (adops.method.rise_frames, adopes.method.rise_frames) == (0, 99)
+    assert quick().learner.method is None
+    assert quick(shaping=None, method="adops").learner == adops
+
+
+def test_a_method_comes_with_what_it_needs_and_its_fields_are_options():
+    eipo = quick(shaping=None, method="eipo", alpha_rate=0.5).learner
+    assert (eipo.method, eipo.shaping, eipo.critics) == (EIPO(alpha_rate=0.5), Raw(), "joint")
+    two = quick("--episodic", shaping="grm", method="two-critics").learner
+    assert (two.method, two.shaping.kind, two.critics) == (TwoCritics(episodic=True), "grm", "separate")
+    alone = quick(shaping=None, intrinsic=None, method="bsrs", eta=0.25).learner
+    assert (alone.method, alone.shaping.kind) == (BSRS(eta=0.25), "none")
 
 
 def test_a_bonus_without_a_conversion_gets_the_recommended_one():
@@ -126,6 +141,8 @@ def test_options_are_the_fields_of_the_components():
         "noveld",
         "e3b",
         "disagreement",
+        "re3",
+        "ngu",
         "empowerment",
     ],
 )
@@ -214,6 +231,13 @@ def test_damaged_lines_and_settings_are_named(tmp_path, capsys):
         ({"minibatch_size": 12}, "minibatch_size must divide"),
         ({"recurrence": 5}, "recurrence must divide"),
         ({"intrinsic": "none"}, "no bonus to convert"),
+        ({"method": "eippo"}, "did you mean 'eipo'"),
+        ({"method": "eipo", "shaping": "adops"}, "received method eipo too"),
+        ({"method": "adops", "shaping": "none"}, "which shaping none keeps from it"),
+        ({"skills": 8, "intrinsic": "diayn", "intrinsic.count": 4}, "must pay for the skills of env, 8, received"),
+        ({"method": "adops", "critics": "joint"}, "needs two critics"),
+        ({"method": "eipo", "intrinsic": "none", "shaping": None}, "needs a bonus"),
+        ({"alpha_rate": 0.5}, "must go with --method eipo"),
         ({"words": ["--resume"]}, "has no checkpoint"),
         ({"chunk": 0}, "chunk"),
         ({"evaluate_every": -1}, "evaluate_every"),
@@ -236,6 +260,59 @@ def test_runs_are_not_overwritten_and_not_mixed(tmp_path):
     with pytest.raises(InputError, match=r"intrinsic_scale: 0\.025 there, 0\.5 here"):
         quick("--resume", alpha=0.5, out=first.out).run()
     assert weights(first.out) == before
+
+
+def test_skills_without_a_task_then_a_task_from_the_skills(tmp_path, capsys):
+    skills, task = tmp_path / "skills", tmp_path / "task"
+    shared = {"skills": 3, "intrinsic": "diayn"}
+    first = quick(**shared, shaping=None, task_reward="none", out=skills)
+    assert first.learner.shaping == Raw()
+    assert first.run() == 0
+    assert "by which alone it learns" in capsys.readouterr().err
+    rows = [json.loads(line) for line in (skills / METRICS).read_text().splitlines()]
+    assert any(row["extrinsic_return"] for row in rows)  # reported, though not learned from
+    picture = tmp_path / "skills.png"
+    assert Watch(folder=skills, out=picture, episodes=1).run() == 0
+    assert picture.read_bytes()[1:4] == b"PNG"
+
+    second = quick(**shared, init_from=skills, out=task)
+    source, found = load_run(skills)
+    begin = start_from(second.learner, ppo.init(second.learner, jax.random.key(0)), source, found)
+    for mine, theirs in ((begin.learner.params, found.learner.params), (begin.world.bonus, found.world.bonus)):
+        assert checkpoint.digest(mine) == checkpoint.digest(theirs)
+    assert second.run() == 0
+    assert load_run(task)[0] == replace(second.learner, total_frames=PPO.total_frames)
+    again = quick("--resume", **shared, init_from=skills, out=task, frames=128)
+    assert again.run() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--skills 1 --intrinsic diayn", "count must be a whole number of at least 2, received 1"),
+        ("--skills many --intrinsic diayn", "--skills must be a whole number of at least 2, received 'many'"),
+        ("--intrinsic diayn", "needs episodes that follow skills"),
+        ("--task-reward none", "leaves the bonus alone to learn from, and there is none"),
+        ("--task-reward none --intrinsic count --shaping geometric", "shaping Geometric, rate 0.02 cancels it"),
+        ("--task-reward half --intrinsic count", "task_reward must be one of full, none, received 'half'"),
+        ("--init-from nowhere", "folder must hold a run of pbim train, received 'nowhere'"),
+    ],
+)
+def test_skills_and_starts_that_cannot_be_are_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "CliffWalk", *words.split(), "--out", "run"]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_network_cannot_be_started_from(tmp_path, capsys):
+    source = tmp_path / "source"
+    assert quick(out=source).run() == 0
+    with pytest.raises(InputError, match="same network, received one with obs_shape"):
+        quick(env="DoorKey-5x5", init_from=source, out=tmp_path / "other").run()
+    assert not (tmp_path / "other").exists()
 
 
 def test_watch_writes_a_moving_picture(tmp_path, capsys):

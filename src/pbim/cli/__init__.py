@@ -5,45 +5,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol
-
-import tyro
+from typing import Any, Protocol
 
 import pbim
 from pbim.cli import components
-from pbim.cli.audit import Audit
-from pbim.cli.catalogue import List
-from pbim.cli.compare import Compare
-from pbim.cli.procrastination import Procrastination
-from pbim.cli.recommend import Recommend
-from pbim.cli.report import WriteReport
-from pbim.cli.reproduce import Reproduce
-from pbim.cli.results import Results
-from pbim.cli.train import Train
-from pbim.cli.verify import Verify
-from pbim.cli.watch import Watch
-from pbim.errors import GuidanceWarning, InputError, MissingExtraError, RepaymentWarning
-
-_DESCRIPTION = """pbim keeps your exploration bonus and provably keeps your task.
-
-It converts any intrinsic reward (counts, RND, ICM, ...) into a form that leaves the set of optimal policies
-unchanged, and proves that it did. Start with:  pbim verify --env corridor --intrinsic count --shaping raw
-"""
-
-_Command = (
-    Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
-    | Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Watch, tyro.conf.subcommand("watch")]
-    | Annotated[Results, tyro.conf.subcommand("results")]
-    | Annotated[WriteReport, tyro.conf.subcommand("report")]
-    | Annotated[Verify, tyro.conf.subcommand("verify")]
-    | Annotated[Recommend, tyro.conf.subcommand("recommend")]
-    | Annotated[Audit, tyro.conf.subcommand("audit")]
-    | Annotated[Procrastination, tyro.conf.subcommand("procrastination")]
-    | Annotated[List, tyro.conf.subcommand("list")]
-)
-
+from pbim.cli.commands import COMMANDS, overview
+from pbim.errors import GuidanceWarning, InputError, MissingExtraError, RepaymentWarning, choose
 
 CRASH = 70
 """The exit code of a fault of pbim itself (sysexits' EX_SOFTWARE), so that it is never taken for a verdict."""
@@ -56,9 +23,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     read or written; 3: undecided (``verify`` in floats); 70: a fault of pbim; 130: stopped by Ctrl-C.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments == ["--version"]:
-        print(f"pbim {pbim.__version__}")
-        return 0
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -74,7 +38,10 @@ def _run(arguments: list[str]) -> int:
             for category in (RepaymentWarning, GuidanceWarning):
                 warnings.filterwarnings("default", category=category)
             warnings.showwarning = _advice(set())
-            return _parsed(arguments or ["--help"]).run()
+            if arguments[:1] in ([], ["-h"], ["--help"], ["--version"]):
+                print(f"pbim {pbim.__version__}" if arguments[:1] == ["--version"] else overview())
+                return 0
+            return _parsed(*arguments).run()
     except (InputError, MissingExtraError) as error:
         return _refuse(str(error))
     except BrokenPipeError:
@@ -121,14 +88,10 @@ class _Run(Protocol):
         """Do it and return the exit code."""
 
 
-def _parsed(arguments: list[str]) -> _Run:
-    parsers: dict[str, Callable[[list[str]], _Run]] = {  # their options depend on the components they name
-        "train": Train.parse,
-        "verify": Verify.parse,
-        "compare": Compare.parse,
-    }
-    if arguments[0] in parsers:
-        return parsers[arguments[0]](arguments[1:])
-    style = (tyro.conf.FlagCreatePairsOff, tyro.conf.SuppressFixed)
-    with components.registry():
-        return tyro.cli(_Command, prog="pbim", description=_DESCRIPTION, args=arguments, config=style)
+def _parsed(name: str, *arguments: str) -> _Run:
+    cls = COMMANDS[choose("command", name, COMMANDS)]
+    parse: Callable[[Sequence[str]], _Run] | None = getattr(cls, "parse", None)
+    if parse is not None:  # its options depend on the components that it names
+        return parse(arguments)
+    made: _Run = components.read(cls, name, arguments)
+    return made

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from pbim._extras import require
+from pbim._files import in_words
 from pbim.cli import components
 from pbim.cli.verify import refuse
 from pbim.errors import InputError
@@ -22,51 +23,53 @@ SAFE, UNSAFE = 0, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Is a reward term safe in every MDP? Exit code 0: safe, 1: unsafe, 2: bad input.
+    """Check from logs whether a reward term is safe: whether it can change which policy is best.
 
-    SOURCE is a .parquet or .npz file with the columns obs, next_obs, term and terminated (and truncated, extrinsic,
-    episode, action if it has them), a Minari dataset as minari:NAME, or the id of a Gymnasium environment, which is
-    played. The term is then info:NAME or your own package.module:function of a transition.
+    SOURCE is one of three things. A .parquet or .npz file with the columns obs, next_obs, term and terminated; it can
+    also have truncated, extrinsic, episode and action. A Minari dataset, as minari:NAME. Or the id of a Gymnasium
+    environment, which pbim then plays; the term is then info:NAME, or your own package.module:function of a transition.
+
+    Exit code 0: safe. 1: unsafe, undecided or not tested. 2: bad input.
 
     Example: pbim audit log.parquet --term dense --gamma 0.99
     """
 
-    source: Annotated[str, tyro.conf.Positional]
-    """A file, minari:NAME or an environment's id."""
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
+    """A file, minari:NAME or the id of an environment."""
     term: str | None = None
-    """The column of the reward term (default: term); info:NAME or package.module:function for an environment."""
+    """The column of the reward term, or info:NAME or package.module:function for an environment."""
     gamma: float = 0.99
-    """The learner's discount."""
+    """The discount of the learner."""
     obs: str | None = None
-    """The column of observations, or several, as in x,y."""
+    """The column of observations. Several columns are joined: x,y."""
     next_obs: str | None = None
-    """The column of successors, or several."""
+    """The column of the observations after the step. Several columns are joined."""
     terminated: str | None = None
-    """The column that says where the task was over."""
+    """The column that is true where the task ended."""
     truncated: str | None = None
-    """The column that says where a time limit cut off."""
+    """The column that is true where a time limit ended the episode."""
     extrinsic: str | None = None
     """The column of the task's own reward."""
     episode: str | None = None
-    """The column that numbers episodes."""
+    """The column that numbers the episodes."""
     action: str | None = None
     """The column of actions."""
     key: str | None = None
-    """Your package.module:function of one observation that returns what tells states apart."""
+    """Your package.module:function of one observation. States with the same result count as one state."""
     features: str | None = None
-    """Your package.module:function of observations (N, ...) that returns (N, k), for continuous ones."""
+    """For continuous observations: your package.module:function that turns them, (N, ...), into features (N, k)."""
     tolerance: float | None = None
-    """By how much each pay may be off, relative to the largest (default: the rounding of the numbers)."""
+    """The largest error of a reward, relative to the largest one. Rounding errors are allowed anyway."""
     episodes: int = 200
-    """How many episodes of an environment to play."""
+    """The number of episodes to play."""
     policy: str = "random"
     """random, or your package.module:function of (obs, rng) that returns an action."""
     seed: int = 0
     """The seed of the first episode."""
     max_steps: int | None = None
-    """The step that cuts episodes off, if the environment has no limit of its own."""
+    """The longest episode, if the environment has no time limit."""
     json: bool = False
-    """Print JSON for machines."""
+    """Print one JSON object."""
 
     def run(self) -> int:
         """Print the verdict and return the exit code."""
@@ -75,7 +78,7 @@ class Audit:
         except InputError as error:
             return refuse(error, as_json=self.json)
         print(report.to_json() if self.json else report)
-        return SAFE if report.potential_based else UNSAFE
+        return SAFE if report.potential_based and report.coverage.checks else UNSAFE
 
     def _report(self) -> AuditReport:
         given = {name: getattr(self, name) for name in (*NEEDED, *OPTIONAL) if getattr(self, name) is not None}
@@ -100,7 +103,6 @@ class Audit:
         import gymnasium
 
         policy = None if self.policy == "random" else _function("policy", self.policy)
-        term = _term(self.term)
         try:
             env = gymnasium.make(self.source)
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
@@ -109,6 +111,7 @@ class Audit:
                 f"{self.source!r} ({error}): correct it"
             ) from None
         try:
+            term = _term(self.term)
             return record(
                 env, term=term, episodes=self.episodes, policy=policy, seed=self.seed, max_steps=self.max_steps
             )
@@ -141,4 +144,16 @@ def _function(option: str, path: str) -> Callable[..., Any]:
         ) from None
     if not callable(found):
         raise InputError(f"--{option} must be a function, received {path!r}, a {type(found).__name__}: name a function")
-    return found  # type: ignore[no-any-return]
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return found(*arguments)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"--{option} must be a function that works, received {path!r}, which raised {in_words(error)}: "
+                "correct it"
+            ) from error
+
+    return call

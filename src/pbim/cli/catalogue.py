@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pbim.cli.tables import print_table
 from pbim.config import components, key_of
@@ -11,7 +11,7 @@ from pbim.errors import MissingExtraError
 
 @dataclass(frozen=True, kw_only=True)
 class List:
-    """List the studies, environments and bonuses, and the conversions with what each guarantees.
+    """List the studies, environments, bonuses, conversions and methods, and what the last two guarantee.
 
     Example: pbim list --json
     """
@@ -21,46 +21,52 @@ class List:
 
     def run(self) -> int:
         """Print the tables and return the exit code."""
-        found = {**_catalogue(), "conversions": _conversions()}
+        found = {**_catalogue(), "conversions": _promises("shaping"), "methods": _promises("method")}
         if self.json:
             print(json.dumps(found))
             return 0
         for title, rows in found.items():
-            if title == "conversions":
-                for row in rows:
-                    row["keeps the optimal policies"] = f"{row['guarantee']} [dim]({row['reference']})[/dim]"
-                shown = ("name", "does", "keeps the optimal policies")
-                rows = [{name: row[name] for name in shown} for row in rows]
-            print_table(title.capitalize(), rows)
-        print("Each conversion under an assumption: pbim list --json names it.")
+            if title in ("conversions", "methods"):
+                rows = [
+                    {
+                        "name": row["name"],
+                        "does": row["does"],
+                        "keeps the best policies": f"{row['guarantee']} ({row['reference']})",
+                        "if": row["if"],
+                    }
+                    for row in rows
+                ]
+            if rows:
+                print_table(title.capitalize(), rows)
         return 0
 
 
-def _conversions() -> list[dict[str, Any]]:
-    from pbim.shaping import ADOPS_GUARANTEE, Shaping
-
-    found = [(cls.kind, cls.summary, cls.guarantee) for cls in components("shaping") if issubclass(cls, Shaping)]
-    found += [
-        ("adops", "corrects the bonus where two critics say it would change the preferred action", ADOPS_GUARANTEE),
-        ("adopes", "the same, with a coefficient that rises to one", ADOPS_GUARANTEE),
-    ]
+def _promises(family: Literal["shaping", "method"]) -> list[dict[str, Any]]:
+    """Return what the conversions or methods do and guarantee, as far as the installed extras go."""
+    try:
+        found = list(components(family))
+    except MissingExtraError:
+        return []
     return [
         {
-            "name": kind,
-            "does": summary,
-            "guarantee": str(guarantee.level),
-            "if": guarantee.assumption,
-            "reference": guarantee.reference,
+            "name": cls.kind,
+            "does": cls.summary,
+            "guarantee": str(cls.guarantee.level),
+            "if": cls.guarantee.assumption,
+            "reference": cls.guarantee.reference,
         }
-        for kind, summary, guarantee in found
+        for cls in found
+        if hasattr(cls, "guarantee")
     ]
 
 
 def _catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Return studies, environments, bonuses and compositions, one line each, as far as the installed extras go."""
+    """Return studies, environments, bonuses and compositions, one row each, and what a missing extra would add."""
+    from pbim import intrinsic
     from pbim.intrinsic import compose
 
     found: dict[str, list[dict[str, Any]]] = {}
+    missing = []
     try:
         from pbim.envs import ENVIRONMENTS
         from pbim.studies import STUDIES
@@ -70,13 +76,23 @@ def _catalogue() -> dict[str, list[dict[str, Any]]]:
             for name, study in STUDIES.items()
         ]
         found["environments"] = [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()]
-    except MissingExtraError:
-        pass  # what is installed is listed
+    except MissingExtraError as error:
+        missing.append({"name": "studies and environments", "needs": _way_out(error)})
     found |= {"bonuses": [], "compositions": []}
     for cls in components("intrinsic"):
         row = {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
         found["compositions" if cls.__module__ == compose.__name__ else "bonuses"].append(row)
-    return found
+    for name in dir(intrinsic):
+        try:
+            getattr(intrinsic, name)
+        except MissingExtraError as error:
+            missing.append({"name": name, "needs": _way_out(error)})
+    return found | {"not installed": missing}
+
+
+def _way_out(error: MissingExtraError) -> str:
+    """Return the line that installs what is missing."""
+    return str(error).rpartition(": ")[2]
 
 
 def _first_sentence(thing: Any) -> str:

@@ -23,27 +23,29 @@ DEFAULT = ("none", "raw", "geometric")
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Train one learner under several conversions of a bonus, over seeds, and write the page that decides.
+    """Train one learner with several conversions of a bonus, over seeds, and write a report.
 
     pbim compare ENV --intrinsic BONUS --shaping CONVERSION CONVERSION ... [options]
 
-    pbim compare --logs NAME=PATH NAME=PATH ...   (runs that were trained anywhere: see pbim compare --logs --help)
+    pbim compare --logs NAME=PATH NAME=PATH ...   (runs that you have already; see pbim compare --logs --help)
 
     ENV and BONUS are those of pbim train. A CONVERSION is none (no bonus), raw, one that pbim list shows, or your own
-    package.module:Class; settings follow a comma: geometric,rate=0.05 or grm,delay=16,normalize=false. Without
-    --shaping: none raw geometric. The claims are printed before anything runs: each conversion against raw and none,
-    by the task's own return. The same command continues what was interrupted.
+    class, package.module:Class. Settings follow a comma: geometric,rate=0.05 or grm,delay=16,normalize=false. The
+    default is: none raw geometric.
+
+    pbim prints the claims before it trains. Each conversion is compared with raw and with none, by the task's own
+    return. The same command continues after an interruption.
 
     Example: pbim compare DoorKey-6x6 --intrinsic rnd --shaping none raw geometric --seeds 5 --frames 500000
     """
 
     learner: Annotated[Any, tyro.conf.arg(name="")] = None
     seeds: int = 5
-    """Runs of every conversion; fewer than three decide nothing."""
+    """Runs per conversion. Fewer than three decide nothing."""
     quick: bool = False
-    """A smoke size that runs through everything in minutes and decides nothing."""
+    """A small size that tries everything in minutes and decides nothing."""
     out: Path | None = None
-    """The folder of the results; out/compare-ENV-BONUS if left out."""
+    """The folder of the results. Without it: out/compare-ENV-BONUS."""
     running: Annotated[RunOptions, tyro.conf.arg(name="")] = DEFAULT_OPTIONS
     env_name: tyro.conf.Suppress[str] = ""
     conversions: tyro.conf.Suppress[tuple[tuple[str, Any], ...]] = ()
@@ -64,8 +66,7 @@ class Compare:
         own = [name for kind in (type(learner), cls, RunOptions) for name in components.options_of(kind)]
         words = components.lengthen(write_out(rest), own, parts)
         default = cls(learner=learner, env_name=env_name, line=shlex.join(["pbim", "compare", *arguments]))
-        with components.registry():
-            made = tyro.cli(cls, prog="pbim compare", args=words, default=default, config=components.STYLE)
+        made = components.read(cls, "compare", words, default)
         cells = tuple((name.replace(",", "-"), _changes(name, made.learner)) for name in dict.fromkeys(names))
         return replace(made, conversions=cells)
 
@@ -88,38 +89,37 @@ class Compare:
 
 @dataclass(frozen=True, kw_only=True)
 class CompareLogs:
-    """Compare runs that were trained anywhere, by their logs, and write the page that decides.
+    """Compare runs that you have already, by their logs, and write a report.
 
     pbim compare --logs NAME=PATH NAME=PATH ...
 
-    A PATH may have wildcards and commas; every file or folder that it names is one run, which counts as a seed. Read
-    are the logs of pbim train, RLlib (result.json), Stable-Baselines3 (progress.csv, monitor.csv, TensorBoard), CleanRL
-    (TensorBoard) and any CSV file with a step and a return. Each NAME is compared with none and raw, where these are
-    there, else with the first.
+    A PATH can have wildcards and commas. Each file or folder that it names is one run and counts as one seed. pbim
+    reads the logs of pbim train, RLlib (result.json), Stable-Baselines3 (progress.csv, monitor.csv, TensorBoard),
+    CleanRL (TensorBoard), and any CSV file with a step and a return. Each NAME is compared with none and raw if these
+    are among the names, else with the first.
 
     Example: pbim compare --logs raw=runs/raw* converted=runs/converted*
     """
 
     logs: tuple[str, ...] = ()
-    """NAME=PATH of each group of runs."""
+    """One NAME=PATH per group of runs."""
     step_name: str | None = None
-    """What the logs call the step, where it is none of the usual names."""
+    """The column of the step, if it has none of the usual names."""
     return_name: str | None = None
-    """What they call the return of an episode: the task's own, without the bonus."""
+    """The column of the return of an episode: the task's own return, without the bonus."""
     length_name: str | None = None
-    """What they call the length of an episode."""
+    """The column of the length of an episode."""
     out: Path = Path("out/compare-logs")
-    """The folder of the page, and of a copy of the rows it shows."""
+    """The folder of the report and of a copy of its rows."""
     json: bool = False
-    """Print one JSON object: the verdicts, and the files written."""
+    """Print one JSON object: the verdicts and the files."""
     line: tyro.conf.Suppress[str] = "pbim compare"
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Self:
         """Return the command that the words after ``pbim compare`` ask for."""
         default = cls(line=shlex.join(["pbim", "compare", *arguments]))
-        with components.registry():
-            return tyro.cli(cls, prog="pbim compare", args=arguments, default=default, config=components.STYLE)
+        return components.read(cls, "compare", arguments, default)
 
     def run(self) -> int:
         """Read the logs, write the page and return the exit code."""
@@ -129,7 +129,11 @@ class CompareLogs:
 
         given = {"step": self.step_name, "return": self.return_name, "length": self.length_name}
         names = {figure: name for figure, name in given.items() if name is not None}
-        cells = {name: [logs.read(path, names) for path in paths] for name, paths in map(_paths, self.logs)}
+        groups = [_paths(text) for text in self.logs]
+        twice = [name for place, (name, _) in enumerate(groups) if name in dict(groups[:place])]
+        if twice:
+            raise InputError(f"logs must name each group once, received {twice[0]} twice: join its paths by a comma")
+        cells = {name: [logs.read(path, names) for path in paths] for name, paths in groups}
         if len(cells) < 2:
             raise InputError(f"logs must name at least two groups NAME=PATH, received {len(cells)}: add one")
         for column in sorted({log.column for runs in cells.values() for log in runs}):
@@ -183,16 +187,17 @@ def _changes(text: str, learner: Any) -> dict[str, Any]:
         InputError: If it is unknown, or has no such setting.
 
     """
-    from pbim.agents import Adops
-    from pbim.shaping import NoBonus, Raw
+    from pbim.config import components as known
+    from pbim.shaping import NoBonus
 
     name, *settings = text.split(",")
     given = dict(_setting(text, setting) for setting in settings)
     if name == "none":
         return {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}
-    if name in ("adops", "adopes"):
-        correction = Adops(rise_frames=0 if name == "adops" else 1_000_000, **given)
-        return {"shaping": Raw(), "correction": correction, "critics": "separate"}
+    if name in {cls.kind for cls in known("method")}:
+        method = components.method(name, **given)
+        alone = {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}  # a method that needs no bonus
+        return {"method": method, **(method.goes_with or alone)}
     made: Any = components.conversion(name, learner.gamma, learner.gae_lambda)
     unknown = sorted(set(given) - set(vars(made)))
     if unknown:

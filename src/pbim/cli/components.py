@@ -4,14 +4,20 @@ NAME is a kind (``pbim list`` shows them) or the import path of your own class, 
 chosen class is ``--shaping.field``, or ``--field`` for short where no other option has that name.
 """
 
+import io
 import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import MISSING, fields
+from importlib.util import find_spec
 from itertools import zip_longest
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tyro
 
@@ -20,7 +26,68 @@ from pbim.errors import InputError
 from pbim.shaping import Centring, Shaping, recommended
 from pbim.verification.numbers import parse
 
-STYLE = (tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands)
+STYLE = (tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff)
+
+_Command = TypeVar("_Command")
+
+
+def read(
+    cls: type[_Command], name: str, words: Sequence[str], default: _Command | None = None, *, exact: bool = False
+) -> _Command:
+    """Return the command that the words after ``pbim NAME`` ask for.
+
+    Raises:
+        InputError: If tyro does not understand them; its box of several lines becomes one sentence.
+
+    """
+    given: dict[str, Any] = {} if default is None else {"default": default}
+    said, page = io.StringIO(), _Page()
+    try:
+        with registry(exact=exact), redirect_stderr(said), redirect_stdout(page):
+            made: _Command = tyro.cli(cls, prog=f"pbim {name}", args=words, config=STYLE, **given)
+    except SystemExit as stop:
+        if stop.code:
+            raise InputError(f"{_sentence(said.getvalue())}; see pbim {name} --help") from None
+        print(_folded(page.getvalue(), min(shutil.get_terminal_size().columns, 110)))
+        raise
+    sys.stderr.write(said.getvalue())
+    return made
+
+
+class _Page(io.StringIO):
+    """What tyro prints, coloured where our own output is."""
+
+    def isatty(self) -> bool:
+        return sys.__stdout__ is not None and sys.__stdout__.isatty()
+
+
+def _folded(page: str, width: int) -> str:
+    r"""Return a help page whose paragraphs are folded (tyro leaves one line each), without double empty lines.
+
+    >>> _folded("One sentence. Another one.\n\n\n│ a box stays as it is   │\n", 16)
+    'One sentence.\nAnother one.\n\n│ a box stays as it is   │'
+    """
+    lines = (line if "│" in line or "─" in line else textwrap.fill(line, width) for line in page.splitlines())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip()
+
+
+def _sentence(box: str) -> str:
+    r"""Return what a box of tyro says, as one sentence.
+
+    >>> _sentence("╭─ Required options ─╮\n│ Missing from pbim report: │\n│ FOLDER │\n│ A folder. (required) │\n╰─╯")
+    'FOLDER is missing: a folder'
+    """
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip("│╭╮╰╯ ") for line in box.splitlines()]
+    text = " ".join(lines[1:])  # the first is the title
+    first, *others = filter(None, (" ".join(part.split()) for part in re.split("─{3,}|-{3,}", text)))
+    missing = re.match(r"Missing from pbim [\w-]+: (\S+) (.*?)\.? \(required\)", first)
+    if missing:
+        return f"{missing[1]} is missing: {missing[2][0].lower()}{missing[2][1:]}"
+    word = re.match(r"Error parsing (\S+): (invalid literal|could not convert string to float).*?: ('.*')", first)
+    if word:  # Python's words for a text that is no int or no float
+        return f"{word[1]} must be a {'whole ' * word[2].startswith('invalid')}number, received {word[3]}"
+    near = next((re.search(r"--[\w.-]+", part) for part in others if part.startswith("Perhaps")), None)
+    return first.rstrip(".") + (f": did you mean {near[0]}?" if near else "")
 
 
 def import_from_here() -> None:
@@ -43,7 +110,7 @@ def take(arguments: Sequence[str], option: str, default: str) -> tuple[str, list
             continue
         value = text if equals else next(words, "")
         if not value or value.startswith("--"):
-            raise InputError(f"{option} must be followed by a name, received {value or 'nothing'}: add one")
+            raise InputError(f"{option} must be followed by a value, received {value or 'nothing'}: add one")
     return value, rest
 
 
@@ -83,6 +150,11 @@ def conversion(name: str, gamma: Any, gae_lambda: float = 0.95) -> Shaping[Any]:
     return made
 
 
+def method(name: str, **given: Any) -> Any:
+    """Return the method that a name means; None for none."""
+    return None if name == "none" else make("method", name, **given)
+
+
 def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str, Any]) -> list[str]:
     """Return the words with the short names of components' fields written out.
 
@@ -118,8 +190,10 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
 
 def _refuse_foreign(*names: str) -> None:
     """Refuse the option of a component that was not chosen; what nobody has is for tyro to refuse."""
-    families: tuple[Family, ...] = ("shaping", "intrinsic")
+    families: tuple[Family, ...] = ("shaping", "intrinsic", "method")
     for family in families:
+        if family == "method" and find_spec("jax") is None:
+            continue
         owners = [cls.kind for cls in known(family) if set(names) & set(options_of(cls))]
         if owners:
             raise InputError(
@@ -134,7 +208,7 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
 
     @made.primitive_rule
     def real(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        if info.type is not Real and not (exact and info.type is float):
+        if info.type not in (Real, Real | float) and not (exact and info.type is float):
             return None
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
@@ -172,14 +246,17 @@ def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:
 
     @made.primitive_rule
     def centring(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-        if info.type is not Centring:
+        if info.type not in (Centring, bool | Centring):
             return None
+        switch = {"true": True, "false": False}
         return tyro.constructors.PrimitiveConstructorSpec(
             nargs=1,
-            metavar="CENTRING",
-            instance_from_str=lambda words: decode({"kind": words[0]}),
-            is_instance=lambda value: isinstance(value, Centring),
-            str_from_instance=lambda value: [value.kind],
+            metavar="true|false|CENTRING",
+            instance_from_str=lambda words: (
+                switch[words[0].lower()] if words[0].lower() in switch else decode({"kind": words[0]})
+            ),
+            is_instance=lambda value: isinstance(value, bool | Centring),
+            str_from_instance=lambda value: [str(value).lower() if isinstance(value, bool) else value.kind],
         )
 
     return made

@@ -12,23 +12,25 @@ from pbim.verification.procrastination import procrastination_map, stalling_gain
 
 @dataclass(frozen=True, kw_only=True)
 class Procrastination:
-    """Does it pay to stall on a tile before finishing? The inequality of the paper's appendix.
+    """Compute whether a count bonus makes it pay to wait before the goal (the paper's appendix).
 
-    Exit code 1: stalling pays, 0: it does not, 2: bad input. Example: pbim procrastination --alpha 0.025 --n 3
+    Exit code 0: waiting does not pay. 1: it pays. 2: bad input.
+
+    Example: pbim procrastination --alpha 0.025 --n 3
     """
 
     alpha: str = "0.02"
-    """The bonus coefficient."""
+    """What the bonus is multiplied by."""
     gamma: str = "0.995"
     """The discount."""
     n: int = 1
-    """Visits of the tile so far, the present one included."""
+    """Visits to the tile so far, this one included."""
     t: int = 1
-    """Steps to stall."""
+    """The number of steps to wait."""
     map: Path | None = None
-    """Draw the map over (alpha, gamma) into this file."""
+    """Draw a map over alpha and gamma into this file."""
     json: bool = False
-    """Print JSON for machines."""
+    """Print one JSON object."""
 
     def run(self) -> int:
         """Print the answer and return the exit code."""

@@ -11,27 +11,25 @@ from pbim.shaping import GRM, PBIM, Geometric, Level, Raw, Shaping, recommended
 
 @dataclass(frozen=True, kw_only=True)
 class Recommend:
-    """Recommend a conversion for a learner: its guidance, its debt, the line of code, and the alternatives.
+    """Recommend a conversion for your learner, with the line of code and the alternatives.
 
-    Guidance is the share of a bonus that GAE(lambda) credits to the step that earned it, 1 - E[lambda^delay]: what is
-    taken back soon is hardly felt. Debt is what the ledger owes, in the units of the bonus: what is taken back late
-    grows by 1/gamma a step and falls due at the last step. We recommend a guidance of 0.8, less where the debt would
-    grow too fast. docs/guidance.md derives it and says what has been measured.
-
-    --gae-lambda: PPO's and A2C's lambda (SB3's A2C has 1); 0 for one-step TD (Q-learning, DQN, SAC). With 1, as in
-    REINFORCE and GRPO, no exact conversion guides.
+    Guidance is the share of a bonus that the learner credits to the step that earned it. A bonus that is taken back
+    soon guides little. Debt is what the conversion has paid and still has to take back, in units of the bonus. Debt
+    grows by 1/gamma per step, and the last step takes back all of it. pbim recommends a guidance of 0.8, or less where
+    the debt would grow too fast. With lambda 1 (REINFORCE, GRPO) no exact conversion guides. The page "How strongly a
+    conversion guides" (docs/guidance.md) derives both.
 
     Example: pbim recommend --gamma 0.99 --gae-lambda 0.95 --max-steps 1000 --bonus-scale 0.1
     """
 
     gamma: float = 0.99
-    """The learner's discount, in (0, 1]."""
+    """The discount of the learner, in (0, 1]."""
     gae_lambda: float = 0.95
-    """The learner's lambda, in [0, 1)."""
+    """The lambda of the learner, in [0, 1). PPO: often 0.95. Q-learning, DQN and SAC: 0."""
     max_steps: int | None = None
-    """The longest episode; left out, debts are those of endless ones."""
+    """The longest episode. Without it, the debts are those of endless episodes."""
     bonus_scale: float = 1.0
-    """The largest size of a bonus: debts are proportional to it."""
+    """The largest size of a bonus. Debts are proportional to it."""
     json: bool = False
     """Print one JSON object."""
 

@@ -16,32 +16,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteReport:
-    """Write a study's results as one page that opens anywhere, verdicts on the claims first.
+    """Write the results of a study as one HTML file, with the verdicts first.
 
-    The page is one HTML file: curves, tables, policies, certificates, every run; figures lie beside it as SVG and PDF.
+    The page has curves, tables, policies, certificates and every run. It needs no network. The figures are beside it as
+    SVG and PDF.
+
     Example: pbim report out/cliff
     """
 
-    folder: Annotated[Path, tyro.conf.Positional]
-    """The folder of a study, as pbim reproduce or --publish leaves it, or of pbim train; it need not be complete."""
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
+    """The folder that pbim reproduce, compare, train or --publish wrote. Runs may be missing."""
     out: Path | None = None
-    """The page (default: report/index.html in the folder)."""
+    """The file to write. Without it: report/index.html in the folder."""
     publish: Path | None = None
-    """A folder to write a small copy of the results to, of which this command makes the same page."""
+    """Write a small copy of the results into this folder, or add them to the runs there; it gives the same page."""
     json: bool = False
-    """Print one JSON object: the verdicts, and the files written."""
+    """Print one JSON object: the verdicts and the files."""
 
     def run(self) -> int:
         """Write the page, print the verdicts and return the exit code."""
         from pbim.report import write
-        from pbim.report.archive import publish
+        from pbim.report.archive import is_archive, publish
         from pbim.report.evidence import gather
 
         if self.out is not None and self.out.is_dir():
             raise InputError(
                 f"out must name a file, received the folder {str(self.out)!r}: add a name such as cliff.html"
             )
-        evidence = gather(self.folder)
+        adds = self.publish is not None and is_archive(self.publish) and not is_archive(self.folder)
+        evidence = gather(self.folder, earlier=gather(self.publish) if adds and self.publish else None)
         try:
             if self.publish is not None:
                 publish(evidence, self.publish)

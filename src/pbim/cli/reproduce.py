@@ -17,28 +17,29 @@ ALL = ("all",)
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce:
-    """Run a study of the paper or of ours: every table and figure again, over seeds, with a verdict on every claim.
+    """Run a study, of the paper or of your own, over seeds, with a verdict on each claim.
 
-    The same command continues what was interrupted and never repeats a finished run. pbim list names the studies;
-    --template prints one to make your own of.
+    pbim list shows the studies. The same command continues after an interruption and does not repeat a finished run.
 
     Example: pbim reproduce cliff --quick
     """
 
     study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")] = ""
-    """Its name: cliff, cliff-long, doorkey, ... or your own, my_study.py or package.module:STUDY."""
+    """The name of a study (cliff, cliff-long, doorkey, ...), or your own: my_study.py or package.module:STUDY."""
     seeds: int | None = None
-    """Runs of every cell; the study's own number if left out."""
+    """Runs per cell. Each study has its own number if you leave this out."""
     only: tuple[str, ...] = ALL
     """Only these schemes, groups or cells."""
     frames: int | None = None
-    """Frames of every DoorKey run; the study's own number if left out."""
+    """Frames per DoorKey run. Each study has its own number if you leave this out."""
     quick: bool = False
-    """A smoke size that runs through everything in minutes and decides nothing."""
+    """A small size that tries everything in minutes and decides nothing."""
     out: Path | None = None
-    """The folder of the results; out/STUDY if left out (out/STUDY-quick with --quick)."""
+    """The folder of the results. Without it: out/STUDY, or out/STUDY-quick with --quick."""
+    published: Path | None = None
+    """A folder of published results, such as docs/results/cliff. Its runs are not trained again."""
     template: bool = False
-    """Print a study to start your own from: pbim reproduce --template > my_study.py."""
+    """Print a study to start from: pbim reproduce --template > my_study.py."""
     running: Annotated[RunOptions, tyro.conf.arg(name="")] = DEFAULT_OPTIONS
 
     def run(self) -> int:
@@ -56,7 +57,7 @@ class Reproduce:
         only = None if self.only == ALL else self.only
         study = study.sized(seeds=self.seeds, only=only, frames=self.frames, quick=self.quick)
         out = self.out or Path("out") / f"{study.name}{'-quick' if self.quick else ''}"
-        return self.running.run(study, out, command=self.line)
+        return self.running.run(study, out, command=self.line, published=self.published)
 
     @property
     def line(self) -> str:

@@ -17,17 +17,17 @@ STATES = ("waiting", "running", "failed", "corrupt", "done")
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Show the runs of a study: how far each is, how long it took, where it lies.
+    """Show the runs of a study: the state, the time and the folder of each.
 
     Example: pbim results out/cliff --cell pbim --state done
     """
 
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """The folder of a study, or of pbim train."""
     cell: str | None = None
     """Only the runs of this cell."""
     state: str | None = None
-    """Only runs that are waiting, running, failed, corrupt or done."""
+    """Only runs in this state: waiting, running, failed, corrupt or done."""
     json: bool = False
     """Print one JSON object per run."""
 

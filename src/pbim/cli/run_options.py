@@ -18,19 +18,19 @@ class RunOptions:
     """Where a study's runs are trained and how."""
 
     jobs: int | None = None
-    """Processes at once; one per core if left out, fewer where memory is short."""
+    """Processes at once. Without it: one per core, or fewer where memory is short."""
     checkpoint_every: float = 5.0
-    """Seconds between two checkpoints of a run: as much as a power cut may cost."""
+    """Seconds per checkpoint. A power cut loses at most that much."""
     engine: Literal["local", "ray"] = "local"
-    """Processes on this machine, or tasks on a running Ray cluster."""
+    """Where the runs train: in processes on this machine, or as tasks on a Ray cluster."""
     address: str | None = None
-    """The address of the Ray cluster; found by Ray if left out."""
+    """The address of the Ray cluster. Without it, Ray finds the cluster."""
     tensorboard: bool = False
-    """Write the finished runs for TensorBoard too, below tensorboard/ in the folder."""
+    """Write the finished runs for TensorBoard too, into the folder tensorboard."""
     wandb: str | None = None
     """Send the finished runs to this project of Weights & Biases too."""
 
-    def run(self, study: "Study", out: Path, *, command: str) -> int:
+    def run(self, study: "Study", out: Path, *, command: str, published: Path | None = None) -> int:
         """Run a study into a folder and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
         from pbim.results import sinks
 
@@ -45,18 +45,17 @@ class RunOptions:
             from pbim.studies.on_ray import connected, run
 
             with connected(self.address):
-                return self._with(partial(run, workers=self.jobs), study, out, command)
+                return self._with(partial(run, workers=self.jobs), study, out, command=command, published=published)
         from pbim.studies import local
 
-        return self._with(partial(local.run, workers=self.jobs), study, out, command)
+        return self._with(partial(local.run, workers=self.jobs), study, out, command=command, published=published)
 
-    def _with(self, engine: Any, study: "Study", out: Path, command: str) -> int:
+    def _with(self, engine: Any, study: "Study", out: Path, **about: Any) -> int:
         from pbim.results import Store, sinks
         from pbim.studies.display import Display
         from pbim.studies.reproduce import reproduce
 
-        about: dict[str, Any] = {"command": command, "checkpoint_every": self.checkpoint_every}
-        code = reproduce(study, out, engine, display=Display(), **about)
+        code = reproduce(study, out, engine, display=Display(), checkpoint_every=self.checkpoint_every, **about)
         if code == 130:
             return code
         if self.tensorboard:
@@ -64,10 +63,6 @@ class RunOptions:
         if self.wandb is not None:
             sinks.to_wandb(Store(out), self.wandb)
         return code
-
-
-DEFAULT_OPTIONS = RunOptions()
-"""One process per core of this machine."""
 
 
 DEFAULT_OPTIONS = RunOptions()

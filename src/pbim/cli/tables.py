@@ -5,8 +5,9 @@ from typing import Any
 
 
 def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows as a table, or as one line a figure where a table would not fit."""
+    """Print rows as a table, or as one line per figure where a table would not fit."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     columns = list(rows[0]) if rows else []
@@ -20,5 +21,5 @@ def print_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
         numeric = isinstance(rows[0][column], int | float)
         table.add_column(column.replace("_", " "), justify="right" if numeric else "left", no_wrap=column == "name")
     for row in rows:
-        table.add_row(*map(str, row.values()))
+        table.add_row(*(escape(str(value)) for value in row.values()))
     Console().print(table)

@@ -24,39 +24,49 @@ ALPHA = 0.025
 
 @dataclass(frozen=True, kw_only=True)
 class Train:
-    """Train recurrent PPO on an environment, with a bonus and its conversion; Ctrl-C leaves a checkpoint to resume.
+    """Train a recurrent PPO agent on an environment, with a bonus and its conversion.
 
-    pbim train ENV --intrinsic BONUS --shaping CONVERSION [options]
+    pbim train ENV --intrinsic BONUS --shaping CONVERSION [--method METHOD] [options]
 
-    ENV: CliffWalk, CliffWalkLong, DoorKey-5x5, -6x6, -8x8, -16x16, gymnax:ID, navix:ID, xminigrid:ID (all compiled),
-    any Gymnasium id with discrete actions (stepped on the host; gymnasium:ID steps one of ours there too), or your own
-    package.module:Class. BONUS: none, or one that pbim list shows. CONVERSION: one that pbim list shows, or adops or
-    adopes (two critics). Both may be your own package.module:Class. Their fields are the options below; --rate is
-    short for --shaping.rate, --alpha for --intrinsic-scale, the coefficient that every bonus is multiplied by (0.025
-    where a bonus is named), --frames for --total-frames. Without ENV it is DoorKey-8x8; a bonus without a named
-    conversion is converted by geometric, with the rate that pbim recommend names for --gamma and --gae-lambda, and
-    --shaping raw adds it as it is.
+    ENV: CliffWalk, CliffWalkLong, DoorKey-5x5, -6x6, -8x8 (the default) or -16x16; gymnax:ID, navix:ID, xminigrid:ID
+    or craftax:ID; any Gymnasium id with discrete actions; or your own class, package.module:Class.
+
+    BONUS: none (the default), a bonus that pbim list shows, or your own class. --alpha is what it is multiplied by; the
+    default is 0.025 where you name a bonus.
+
+    CONVERSION: a conversion that pbim list shows, or your own class. The default is geometric with the rate that pbim
+    recommend names for --gamma and --gae-lambda. raw adds the bonus as it is.
+
+    METHOD: none (the default), a method that pbim list shows, or your own class. It brings the critics that it needs,
+    and takes the raw bonus unless you name a conversion.
+
+    --skills 8 gives every episode one of 8 skills, for --intrinsic diayn. --task-reward none trains on the bonus alone.
+
+    The settings of bonus, conversion and method are options: --shaping.rate 0.02, or --rate 0.02 for short. --alpha
+    is short for --intrinsic-scale, --frames for --total-frames. Ctrl-C saves a checkpoint; --resume continues.
 
     Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
     """
 
     learner: Annotated[Any, tyro.conf.arg(name="")] = None
     seed: int = 0
+    """The seed of the run."""
     out: Path = Path("out/train")
-    """The folder of the run: checkpoint, settings, metrics (one JSON object per line)."""
+    """The folder of the run: checkpoint, settings and metrics."""
     resume: bool = False
-    """Continue the run in --out, bit for bit; environments on the host begin new episodes."""
+    """Continue the run in --out with the same numbers. A Gymnasium environment starts new episodes."""
+    init_from: Path | None = None
+    """The folder of another run. This run starts with its parameters, for example with its skills."""
     chunk: int = 8
-    """Updates between two lines of progress."""
+    """Updates per line of progress."""
     checkpoint_every: int = 100
-    """Updates between two checkpoints."""
+    """Updates per checkpoint."""
     evaluate_every: int = 200
-    """Updates between two greedy evaluations on held-out layouts, by extrinsic reward alone; the last is at the end.
-    0: none."""
+    """Updates per evaluation: greedy episodes on new layouts, by the task's reward alone, also at the end. 0: none."""
     evaluation_episodes: int = 64
-    """Episodes of an evaluation."""
+    """Episodes per evaluation."""
     tensorboard: bool = False
-    """Write the metrics for TensorBoard too, below tensorboard/ in --out."""
+    """Write the metrics for TensorBoard too, into the folder tensorboard in --out."""
     json: bool = False
     """Print the last metrics as one JSON object."""
 
@@ -64,11 +74,10 @@ class Train:
     def parse(cls, arguments: Sequence[str]) -> Self:
         """Return the command that the words after ``pbim train`` ask for."""
         learner, rest = learner_of_words(arguments)
-        parts = {"shaping": learner.shaping, "intrinsic": learner.intrinsic, "correction": learner.correction}
+        parts = {"shaping": learner.shaping, "intrinsic": learner.intrinsic, "method": learner.method}
         own = [name for name in components.options_of(type(learner)) + components.options_of(cls) if name not in parts]
         words = components.lengthen(write_out(rest), own, parts)
-        with components.registry():
-            return tyro.cli(cls, prog="pbim train", args=words, default=cls(learner=learner), config=components.STYLE)
+        return components.read(cls, "train", words, cls(learner=learner))
 
     def run(self) -> int:
         """Train and return the exit code: 0 done, 1 diverged, 130 stopped by Ctrl-C with a checkpoint written."""
@@ -78,40 +87,62 @@ class Train:
         """Return what a resumed run must share with the one that was started, as JSON."""
         from pbim.config import canonical, encode
 
-        return canonical({**encode(self.learner), "total_frames": None, "seed": self.seed})
+        started = {} if self.init_from is None else {"init_from": str(self.init_from)}
+        return canonical({**encode(self.learner), "total_frames": None, "seed": self.seed, **started})
 
 
 def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return PPO with the components that the words name and every other setting by default, and the other words."""
-    from pbim.agents import PPO, Adops
-    from pbim.shaping import NoBonus, Raw, recommended
+    from pbim.agents import PPO
+    from pbim.config import components as known
+    from pbim.shaping import recommended
     from pbim.training.bonuses import bonus_for
     from pbim.training.environments import environment
 
     bonus_name, rest = components.take(arguments, "--intrinsic", "none")
-    name, rest = components.take(rest, "--shaping", "none" if bonus_name == "none" else recommended(1).kind)
+    task_reward, rest = components.take(rest, "--task-reward", "full")
+    name, rest = components.take(rest, "--shaping", "")
+    method_name, rest = components.take(rest, "--method", "none")
+    skills, rest = components.take(rest, "--skills", "none")
     gamma, rest = components.take(rest, "--gamma", "0.99")
     gae_lambda, rest = components.take(rest, "--gae-lambda", "0.95")
     env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else (ENV, rest)
     if ":" in env_name:
         components.import_from_here()
-    env = environment(env_name)
+    env = _with_skills(environment(env_name), skills)
     bonus = None if bonus_name == "none" else bonus_for(bonus_name, env)
-    if bonus is None and name != "none":
+    if name in {cls.kind for cls in known("method")}:
+        if method_name not in ("none", name):
+            raise InputError(f"shaping {name} is a method, received method {method_name} too: choose one of the two")
+        name, method_name = "", name  # --shaping adops: a method is the answer to the same question
+    method = components.method(method_name)
+    if bonus is None and name not in ("", "none"):
         raise InputError(f"shaping {name} has no bonus to convert: add --intrinsic count, rnd or icm")
     settings: dict[str, Any] = {
         "env": env,
         "intrinsic": bonus,
+        "task_reward": task_reward,
         "gamma": _number("gamma", gamma),
         "gae_lambda": _number("gae-lambda", gae_lambda),
         "intrinsic_scale": 1.0 if bonus is None else ALPHA,
     }
-    if name in ("adops", "adopes"):
-        correction = Adops(rise_frames=0 if name == "adops" else 1_000_000)
-        return PPO(**settings, shaping=Raw(), correction=correction, critics="separate"), rest
-    known = settings["gamma"], settings["gae_lambda"]
-    shaping = NoBonus() if name == "none" else components.conversion(name, *known)
-    return PPO(**settings, shaping=shaping), rest
+    if method is not None:
+        settings |= {"method": method, **method.goes_with}
+    if name or "shaping" not in settings:
+        usual = "raw" if task_reward == "none" else recommended(1).kind
+        name = name or ("none" if bonus is None else usual)
+        settings["shaping"] = components.conversion(name, settings["gamma"], settings["gae_lambda"])
+    return PPO(**settings), rest
+
+
+def _with_skills(env: Any, count: str) -> Any:
+    from pbim.envs import Skills
+
+    if count == "none":
+        return env
+    if not count.removeprefix("-").isdecimal():
+        raise InputError(f"--skills must be a whole number of at least 2, received {count!r}: 8 is usual")
+    return Skills(env=env, count=int(count))
 
 
 def _number(option: str, text: str) -> float:
@@ -140,14 +171,26 @@ def _train(arguments: Train) -> int:
     keep_compiled()
     console = Console(stderr=True, highlight=False)
     _check_folder(arguments)  # before anything is written, and again when nobody else can
+    start = _start(arguments)
     with alone(arguments.out):
         _check_folder(arguments)
         for line in filter(None, (_plan(arguments.learner), _felt(arguments.learner))):
             console.print(line, soft_wrap=True)
-        return _run(arguments, console)
+        return _run(arguments, console, start)
 
 
-def _run(arguments: Train, console: "Console") -> int:
+def _start(arguments: Train) -> Callable[[Any], Any]:
+    """Return what a first state becomes: that of --init-from, which is read here, before anything is written."""
+    from pbim.training import saved
+
+    if arguments.init_from is None or arguments.resume:
+        return lambda carry: carry
+    source, found = saved.load_run(arguments.init_from)
+    saved.check_start(arguments.learner, source)
+    return lambda carry: saved.start_from(arguments.learner, carry, source, found)
+
+
+def _run(arguments: Train, console: "Console", start: Callable[[Any], Any]) -> int:
     from pbim.training import checkpoint
     from pbim.training.interrupts import Interrupts
     from pbim.training.run import CHECKPOINT, METRICS, DivergenceError, Trainer, backend_of, forget_after
@@ -166,7 +209,7 @@ def _run(arguments: Train, console: "Console") -> int:
                 carry = backend.resume(checkpoint.load(path, backend.shapes(), config=arguments.settings()))
                 forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
             else:
-                carry = backend.start()
+                carry = start(backend.start())
                 _set_aside(arguments.out / METRICS, say)
             run = Trainer(arguments, config, backend, carry)
             run.train(console, interrupts.check)
@@ -211,13 +254,17 @@ def _plan(learner: Any) -> str:
     from pbim.shaping import NoBonus
 
     where = f"PPO on {describe(learner.env)}, {learner.updates * learner.frames:,} frames"
+    if learner.method is not None:
+        where += f", by {kind_of(learner.method)} ({learner.method.guarantee.level.value})"
     if learner.intrinsic is None:
         return f"{where}: no bonus"
     bonus = f"{where}: bonus {kind_of(learner.intrinsic)} x {learner.intrinsic_scale:g}"
     if isinstance(learner.shaping, NoBonus):
         return f"{bonus}, which --shaping none keeps from the learner: name a conversion to use it"
-    if learner.correction is not None:
-        return f"{bonus}, corrected by {kind_of(learner.correction)}"
+    if learner.task_reward == "none":
+        return f"{bonus}, by which alone it learns ({learner.shaping.label}); the task's reward is reported"
+    if learner.method is not None:
+        return f"{bonus}, {learner.shaping.label}"
     return f"{bonus}, converted by {learner.shaping.label}: {learner.shaping.guarantee.level.value}"
 
 
@@ -225,7 +272,7 @@ def _felt(learner: Any) -> str:
     """Return how strongly the learner will feel the bonus, and what is owed; warns where that is little or much."""
     from pbim.shaping import announce_guidance
 
-    if learner.intrinsic is None or learner.correction is not None:
+    if learner.intrinsic is None or learner.method is not None or learner.task_reward == "none":
         return ""
     endless = learner.truncation == "continue"
     return announce_guidance(

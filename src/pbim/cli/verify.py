@@ -32,44 +32,45 @@ GYM_GAMMA, GYM_ALPHA, GYM_HISTORIES = Fraction(9, 10), Fraction(1, 5), 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Does a bonus change what is optimal? Exit code 0: preserved, 1: not, 2: bad input, 3: undecided in floats.
+    """Prove that a bonus keeps the best policies of a small task, or show where it does not.
 
-    pbim verify --env WORLD --intrinsic BONUS --shaping CONVERSION [options]
+    pbim verify --env TASK --intrinsic BONUS --shaping CONVERSION [options]
 
-    --list shows the worlds, bonuses and conversions to choose from. CONVERSION may also be your own
-    package.module:Class; without one it is geometric. Its fields are options, as in --shaping.rate 1/5, or --rate for
-    short.
+    --list shows the tasks, bonuses and conversions. CONVERSION can also be your own class, package.module:Class. The
+    default is geometric. The settings of the conversion are options: --shaping.rate 1/5, or --rate 1/5 for short.
+
+    Exit code 0: the best policies stay the same. 1: they change. 2: bad input. 3: floating point cannot decide.
 
     Example: pbim verify --env corridor --intrinsic count --shaping raw
     """
 
     env: str = "corridor"
-    """A world of the gallery, or a Gymnasium toy-text id such as FrozenLake-v1."""
+    """A task of --list, or a Gymnasium toy-text id such as FrozenLake-v1."""
     intrinsic: str = "count"
-    """A bonus of the gallery."""
+    """A bonus of --list."""
     shaping: Any = None
     gamma: str | None = None
-    """The task's discount, as 0.95 or 19/20 (default: the world's own)."""
+    """The discount of the task, as 0.95 or 19/20. Each task has its own if you leave this out."""
     shaping_gamma: str | None = None
-    """The conversion's discount, if it is not the task's."""
+    """The discount of the conversion, if it differs from that of the task."""
     alpha: str | None = None
-    """The bonus coefficient (default: one that shows what the world teaches)."""
+    """What the bonus is multiplied by. Each task has its own if you leave this out."""
     horizon: int | None = None
-    """The number of steps after which episodes are cut off; it must reach a reward of the task."""
+    """The number of steps after which an episode ends. It must be long enough to reach a reward of the task."""
     mean: str = "0"
-    """F-bar, the mean that centring conversions subtract."""
+    """The mean of the bonuses, which a conversion with centring subtracts."""
     exact: bool = False
-    """Insist on rational arithmetic (it is used anyway where all numbers allow it)."""
+    """Refuse numbers that are not exact fractions. Fractions are used anyway where all numbers allow it."""
     float_: Annotated[bool, tyro.conf.arg(name="float")] = False
-    """Use floating point."""
+    """Compute in floating point."""
     max_histories: int = MAX_HISTORIES
-    """Refuse to expand more histories than this."""
+    """Stop with an error if there are more histories than this."""
     picture: Path | None = None
-    """Draw the counterexample into this file (grid worlds)."""
+    """Draw the counterexample into this file (grid worlds only)."""
     json: bool = False
-    """Print JSON for machines."""
+    """Print one JSON object."""
     list_: Annotated[bool, tyro.conf.arg(name="list")] = False
-    """Show the worlds, bonuses and conversions to choose from."""
+    """Show the tasks, bonuses and conversions, and stop."""
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Self:
@@ -85,8 +86,8 @@ class Verify:
             raise InputError("--shaping.gamma is the task's gamma here: pass --shaping-gamma for another one")
         own = [option for option in components.options_of(cls) if option != "shaping"] + ["float", "list"]
         words = components.lengthen(rest, own, {"shaping": shaping})
-        with components.registry(exact=True), _short_episodes():
-            return tyro.cli(cls, prog="pbim verify", args=words, default=cls(shaping=shaping), config=components.STYLE)
+        with _short_episodes():
+            return components.read(cls, "verify", words, cls(shaping=shaping), exact=True)
 
     def run(self) -> int:
         """Print the verdict and return the exit code."""
@@ -222,7 +223,7 @@ def _toy_text(name: str, gamma: Any) -> FiniteMDP:
         import gymnasium
     except ImportError:
         raise InputError(
-            f"env must be in the gallery when Gymnasium is missing, received {name!r}: install pbim[gymnasium]"
+            f"env must be in the gallery when Gymnasium is missing, received {name!r}: pip install 'pbim[gymnasium]'"
         ) from None
     try:
         env = gymnasium.make(name)
@@ -246,7 +247,7 @@ def save(make: Callable[[Path], Any], path: Path) -> None:
     try:
         make(path)
     except ImportError:
-        raise InputError(f"pictures need matplotlib, which is missing, for {path}: install pbim[plot]") from None
+        raise InputError(f"pictures need matplotlib, which is missing, for {path}: pip install 'pbim[plot]'") from None
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
