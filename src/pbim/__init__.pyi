@@ -22,8 +22,11 @@ from .errors import (
     RepaymentWarning as RepaymentWarning,
 )
 from .intrinsic import (
+    DIAYN as DIAYN,
     E3B as E3B,
     ICM as ICM,
+    NGU as NGU,
+    RE3 as RE3,
     RIDE as RIDE,
     RND as RND,
     ActionRecency as ActionRecency,

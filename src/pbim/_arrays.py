@@ -161,7 +161,7 @@ def counter(lanes: Values) -> Values:
 
 def counted(count: Values, more: Values) -> Values:
     """Return ``count`` and what has come to it, in the dtype of ``count``; whole numbers stop at their largest."""
-    if isinstance(count, np.float64) or not compat.is_jax_array(count) or count.dtype.kind != "i":
+    if isinstance(count, float) or not compat.is_jax_array(count) or count.dtype.kind != "i":
         return count + more
     xp = compat.array_namespace(count)
     total = count + xp.asarray(more, dtype=count.dtype)

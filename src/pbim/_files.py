@@ -3,6 +3,7 @@
 import io
 import os
 import secrets
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,6 +103,13 @@ def arrays_in(content: bytes) -> dict[str, NDArray[Any]]:
             return {name: file[name] for name in file.files}
     except Exception as error:  # zipfile, zlib and numpy raise more than a dozen kinds of errors on damaged bytes
         raise ValueError(first_line(error)) from None
+
+
+def in_words(error: BaseException) -> str:
+    """Return what somebody else's code raised and where: ``KeyError: 'x' in line 3 of my_terms.py``."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if said else ''}{said} in line {frame.lineno} of {Path(frame.filename).name}"
 
 
 def first_line(error: BaseException) -> str:

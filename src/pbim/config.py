@@ -22,7 +22,7 @@ import numpy as np
 
 from pbim.errors import InputError, InputTypeError, MissingExtraError, RepaymentWarning, choose
 
-Family = Literal["shaping", "intrinsic", "env", "learner"]
+Family = Literal["shaping", "intrinsic", "env", "learner", "method"]
 JSON = Any
 """What ``json`` reads and writes: numbers, strings, booleans, None, lists and mappings of them."""
 
@@ -31,10 +31,17 @@ HOMES: dict[Family, str] = {
     "intrinsic": "pbim.intrinsic",
     "env": "pbim.envs",
     "learner": "pbim.agents",
+    "method": "pbim.agents",
 }
 """The package whose public names are the components of a family."""
 
-MARKS: dict[Family, str] = {"shaping": "guarantee", "intrinsic": "reward", "env": "obs_shape", "learner": "metrics"}
+MARKS: dict[Family, str] = {
+    "shaping": "guarantee",
+    "intrinsic": "reward",
+    "env": "obs_shape",
+    "learner": "metrics",
+    "method": "lesson",
+}
 """What a class of a family has, and a part of one (a centring, an encoding) has not."""
 
 SCHEMA = 2
