@@ -15,12 +15,16 @@ BENCHMARKS = {
     "shaping": "converting a (128 x 1024) stream of bonuses, against plain Python",
     "envs": "steps of DoorKey, against navix, xminigrid and Farama MiniGrid",
     "intrinsic": "reward and training of RND on a rollout, against RLeXplore",
+    "bonuses": "every bonus per compiled step, against EpisodicCount and RND",
     "ppo": "training DoorKey-8x8, against torch-ac and RecurrentPPO",
+    "methods": "training DoorKey-8x8 by every method, against no bonus",
     "study": "a study with two jobs, against one job",
     "qlearning": "learning cliff walking, against plain Python and PyTorch",
     "audit": "auditing a million transitions over a hundred thousand states on one core",
+    "audit_class": "verdicts on safe and unsafe terms of continuous observations, counted",
     "wrap": "stepping 16 MiniGrid environments, wrapped against plain",
     "rllib": "sampling of an RLlib env runner, with the connector against without",
+    "torchrl": "stepping CartPole in TorchRL, with the transform against without",
 }
 
 

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 NameT = TypeVar("NameT")
 
 
@@ -58,3 +61,21 @@ def interleaved(
                 elapsed = time.perf_counter() - start
             seconds[name].append(elapsed / calls)
     return seconds
+
+
+def in_turn(workloads: Mapping[NameT, Callable[[], object]], *, rounds: int) -> dict[NameT, NDArray[np.float64]]:
+    """Return the processor time of this thread in every workload, in seconds, (rounds,) each.
+
+    A turn is one call, and every other round goes backwards, so that nobody always follows the same one.
+
+    >>> from benchmarks._timing import in_turn
+    >>> [len(seconds) for seconds in in_turn({"a": lambda: None, "b": lambda: None}, rounds=3).values()]
+    [3, 3]
+    """
+    taken: dict[NameT, list[float]] = {name: [] for name in workloads}
+    for index in range(rounds):
+        for name in list(workloads)[:: -1 if index % 2 else 1]:
+            begin = time.thread_time()
+            workloads[name]()
+            taken[name].append(time.thread_time() - begin)
+    return {name: np.array(seconds) for name, seconds in taken.items()}
