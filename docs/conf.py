@@ -103,5 +103,5 @@ def copy_reports(app, exception):
 def setup(app):
     """Connect the steps that Sphinx has no setting for."""
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)
-    app.connect("doctree-read", open_instead_of_download)
+    app.connect("doctree-read", open_instead_of_download, priority=100)  # before downloads are collected
     app.connect("build-finished", copy_reports)
