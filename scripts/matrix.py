@@ -24,6 +24,18 @@ TESTS = "tests/testing/test_check_adapter.py tests/adapters --ignore tests/adapt
 QUICK = "tests/testing/test_check_adapter.py tests/adapters/test_gymnasium.py"
 """What --quick runs instead, in every environment."""
 PACKAGES = {"numpy": "NumPy", "gymnasium": "Gymnasium", "stable-baselines3": "SB3", "jax": "JAX"}
+FRAMEWORKS = {
+    "ray": "Ray",
+    "torchrl": "TorchRL",
+    "rsl-rl-lib": "RSL-RL",
+    "envpool": "EnvPool",
+    "pettingzoo": "PettingZoo",
+    "ale-py": "ale-py",
+    "minihack": "MiniHack",
+    "gymnax": "gymnax",
+    "craftax": "Craftax",
+}
+"""What only some environments have: one column names them all."""
 MARKS = ("<!-- matrix -->", "<!-- end of matrix -->")
 
 
@@ -95,7 +107,7 @@ def versions(python: Path) -> dict[str, str]:
         "import sys, importlib.metadata as m\n"
         "print('Python', '%d.%d' % sys.version_info[:2])\n"
         f"have = {{d.name.lower().replace('_', '-'): d.version for d in m.distributions()}}\n"
-        f"[print(label, have[name]) for name, label in {PACKAGES!r}.items() if name in have]"
+        f"[print(label, have[name]) for name, label in {PACKAGES | FRAMEWORKS!r}.items() if name in have]"
     )
     lines = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
     return dict(line.split() for line in lines)
@@ -105,11 +117,12 @@ def table(rows: list[Row]) -> str:
     """Return one line per environment: its versions, the worst residual of each adapter, the tests."""
     labels = ["Python", *PACKAGES.values()]
     adapters = list(dict.fromkeys(adapter for row in rows for adapter in row.residuals))
-    head = ["environment", *labels, *adapters, "tests"]
+    head = ["environment", *labels, "frameworks", *adapters, "tests"]
     lines = [head, ["---"] * len(head)]
     for row in rows:
         cells = [f"{row.residuals[name]:.0e}" if name in row.residuals else "" for name in adapters]
-        lines.append([row.name, *(row.versions.get(label, "") for label in labels), *cells, row.tests])
+        others = ", ".join(f"{label} {row.versions[label]}" for label in FRAMEWORKS.values() if label in row.versions)
+        lines.append([row.name, *(row.versions.get(label, "") for label in labels), others, *cells, row.tests])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -1,6 +1,7 @@
 """Build the wheel and the sdist, check them, and try the wheel in empty environments: make release.
 
-Uploads nothing. Leaves the two files in dist/.
+Uploads nothing. Leaves the two files in dist/. The first Python also gets Stable-Baselines3 and runs all of README's
+code. The others run what needs no PyTorch, which with its GPU libraries takes gigabytes in each; --torch: all run all.
 """
 
 import os
@@ -16,6 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
+_CORE = {"numpy", "pbim"}
+EXTRAS = {"none": _CORE, "gymnasium": {*_CORE, "gymnasium"}, "sb3": {*_CORE, "gymnasium", "stable_baselines3"}}
+"""What is installed with the wheel, and what an example may import then."""
 MOST_BYTES = 1_000_000
 
 
@@ -53,26 +57,30 @@ def interpreter(version: str) -> list[str] | None:
     return None
 
 
-def readme_code() -> list[str]:
-    """Return the README's Python examples."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+def examples(extra: str, *pages: str) -> tuple[list[str], int]:
+    """Return the pages' Python examples that run with an extra, and how many do not."""
+    found = [code for page in pages for code in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)]
+    fitting = [code for code in found if set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) <= EXTRAS[extra]]
+    return fitting, len(found) - len(fitting)
 
 
-def try_wheel(wheel: Path, version: str) -> bool:
-    """Run the README's code with the wheel in an empty environment of that Python; False if there is no such Python."""
+def try_wheel(wheel: Path, version: str, extra: str) -> bool:
+    """Run examples with the wheel in an empty environment of that Python; False if there is no such Python."""
     command = interpreter(version)
     if command is None:
         print(f"Python {version}: not here, not tried")
         return False
+    codes, others = examples(extra, "README.md", "docs/start.md")
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # those of PyTorch wait for each other where cores are busy
     with tempfile.TemporaryDirectory() as folder:
         run(*command, "-m", "venv", folder)
         python = Path(folder) / "bin" / "python"
         pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
-        run(python, *pip, f"{wheel}[gymnasium]")
-        for code in readme_code():
-            run(python, "-W", "error", "-c", code, cwd=folder, stdout=subprocess.DEVNULL)
+        run(python, *pip, f"{wheel}[{extra}]")
+        for code in codes:
+            run(python, "-W", "error", "-c", code, cwd=folder, stdout=subprocess.DEVNULL, env=one_thread)
         run(python.with_name("pbim"), "list", cwd=folder, stdout=subprocess.DEVNULL)
-    print(f"Python {version}: installed, README's code ran")
+    print(f"Python {version}: pbim[{extra}] installed, {len(codes)} examples ran, {others} need more")
     return True
 
 
@@ -86,7 +94,12 @@ def main() -> int:
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
-    tried = [version for version in PYTHONS if try_wheel(wheel, version)]
+    everywhere = "--torch" in sys.argv
+    tried = [
+        version
+        for version in PYTHONS
+        if try_wheel(wheel, version, "sb3" if everywhere or version == PYTHONS[0] else "gymnasium")
+    ]
     print(*(f"{file.name} {file.stat().st_size:,} bytes" for file in (wheel, sdist)), sep="\n")
     print("tried on", *tried)
     print("Nothing was uploaded: publish a release on the code host, and its workflow uploads these.")

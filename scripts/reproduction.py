@@ -5,7 +5,7 @@ WHAT is
 
     verdicts STUDY                            every claim, decided
     cells STUDY GROUP STATISTIC ...           cells over seeds, the paper's figures beside ours (GROUP - is all;
-                                              CELL,CELL,... are some)
+                                              CELL,CELL,... are some; CELL=LABEL,... are named and in this order)
     effort                                    runs, steps and hours of every study
     spent                                     runs, steps and hours of all of them
     mean STUDY CELL STATISTIC                 mean with its 95% interval over seeds
@@ -13,6 +13,11 @@ WHAT is
     count STUDY CELL STATISTIC                how many seeds have the figure at all (solved, reached, converged)
     readings LABEL=STUDY[:PREFIX] ...         the same claims under several readings, one column each (_ is a space)
     tallies LABEL=STUDY[:PREFIX] ...          how many claims hold under each reading, one row each
+    ours STUDY CLAIM                          our figure of a claim with its interval (CLAIM without the study's name)
+    spreads STUDY                             PBIM against no bonus by how much F differs between states, per reading
+    ordered STUDY ENCODING                    how closely the two are ordered, as a rank correlation
+    settled REWARD                            DoorKey by what the last step takes back: final lengths, residuals
+    alternatives GROUP                        every remedy at a setting: six measures, the last two of the method itself
     tally STUDY                               how many claims were reproduced, not reproduced, undecided
     overview                                  the same of all studies
 
@@ -30,18 +35,21 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from pbim.report import statistics, write
 from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Verdict
-from pbim.report.evidence import SEED, Evidence, gather
+from pbim.report.evidence import SEED, Evidence, RunEvidence, gather
 from pbim.report.markup import NOTHING, number, plural, span
-from pbim.report.tables import PAPER
+from pbim.report.tables import KNOWN, PAPER, known_figure
 from pbim.report.verdict_table import MARKS, needed, ours, paper
 from pbim.results import PlannedCell, Run
+from pbim.studies.doorkey import SETTINGS, TABLE
+from pbim.studies.doorkey_readings import CENTRINGS, READINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reproduction.md", ROOT / "docs" / "guidance.md")
+PAGES = tuple(ROOT / page for page in ("README.md", "docs/reproduction.md", "docs/guidance.md", "paper/paper.md"))
 BLOCK = re.compile(r"<!-- begin (.*?) -->\n.*?<!-- end -->", re.S)
 VALUE = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.S)
 
@@ -99,6 +107,34 @@ def tallies(*columns: str) -> str:
     return table(["reading", "claims reproduced", "not reproduced", "undecided"], rows)
 
 
+def settled(reward: str) -> str:
+    """Return DoorKey's final lengths by reading of what the last step takes back, the paper's first, and residuals.
+
+    Args:
+        reward: ``1`` or ``decayed``: what the goal pays.
+
+    """
+    evidence, end = evidence_of("doorkey-readings"), "-decayed" if reward == "decayed" else ""
+    found = {cell.name: [entry for entry in runs if entry.done] for cell, runs in evidence.cells()}
+    places = [(scheme, group) for scheme in CENTRINGS for group in SETTINGS]
+    rows = [["the paper", *(f"{TABLE[group][scheme][1]:g}" for scheme, group in places), ""]]
+    for reading, (words, *_) in READINGS.items():
+        names = [f"{reading}-{scheme}-{group}{end}" for scheme, group in places]
+        if any(found.get(name) for name in names):
+            left = [abs(entry.figures["final_residual"]) for name in names for entry in found.get(name, ())]
+            rows.append([words, *(_ends(found.get(name, [])) for name in names), number(max(left))])
+    heads = [f"{CENTRINGS[scheme][0]} {SETTINGS[group]}" for scheme, group in places]
+    return table(["what the last step takes back", *heads, "left of F' at most"], rows)
+
+
+def _ends(runs: list[RunEvidence]) -> str:
+    """Return the mean final length over seeds, and how many solved the task."""
+    if not runs:
+        return NOTHING
+    solved = sum(math.isfinite(entry.figures["frames_to_solve"]) for entry in runs)
+    return f"{number(float(np.mean([entry.figures['final_length'] for entry in runs])))} ({solved} of {len(runs)})"
+
+
 def _reading(column: str) -> tuple[str, dict[str, Verdict]]:
     """Return the label of ``LABEL=STUDY[:PREFIX]`` and its verdicts by what follows in the claim's name."""
     label, _, place = column.partition("=")
@@ -119,28 +155,91 @@ def _counted(verdicts: dict[str, Verdict]) -> list[str]:
     return [str(found.count(each)) for each in (REPRODUCED, NOT_REPRODUCED, UNDECIDED)]
 
 
+def figure(study: str, claim: str) -> str:
+    """Return our figure of a claim, with its interval."""
+    found = _reading(f"={study}")[1]
+    if claim not in found:
+        raise SystemExit(f"{study} has no claim {claim}")
+    return ours(found[claim])
+
+
+def spreads(study: str) -> str:
+    """Return what the figure of the readings shows, one row per reading, the least spread first."""
+    from reproduction_figures import reading_points
+
+    rows = [
+        [
+            point.cell.label.removeprefix("PBIM, "),
+            str(point.verdict.n[0]),
+            *map(number, (point.before, point.after)),
+            _marked(point.verdict),
+        ]
+        for point in reading_points(evidence_of(study))
+    ]
+    return table(["reading", "seeds", "spread of F before", "after", "return minus that of no bonus"], rows)
+
+
+def ordered(study: str, encoding: str) -> str:
+    """Return Spearman's rank correlation of spread and difference, over readings that share learner and input."""
+    from reproduction_figures import reading_points
+
+    points = [point for point in reading_points(evidence_of(study)) if point.cell.params.get("encoding") == encoding]
+    found = spearmanr([point.spread for point in points], [point.verdict.figure for point in points])
+    return f"{number(float(found.statistic))} over {len(points)} readings"
+
+
 def cells(study: str, group: str, *names: str) -> str:
     """Return cells over their seeds: the mean with its interval, and how many have the figure where not all do."""
     evidence = evidence_of(study)
     printed = {} if evidence.study.paper is None else {row.cell: row for row in evidence.study.paper.rows}
     theirs = {mine: column for column, mine in PAPER.items() if printed}
-    head = ["cell", "seeds"]
+    named = dict(part.partition("=")[::2] for part in group.split(",")) if "," in group else {}
+    found = {cell.name: (cell, runs) for cell, runs in evidence.cells(None if named or group == "-" else group)}
+    if missing := set(named) - set(found):
+        raise SystemExit(f"{study} has no cell {', '.join(sorted(missing))}")
+    in_order = named if all(named.values()) else [name for name in found if name in named]
+    head = ["the learner gets" if named and all(named.values()) else "cell", "seeds"]
     for name in names:
         head += [f"{evidence.statistics[name].label}, paper"] * (name in theirs) + [evidence.statistics[name].label]
     rows = []
-    some = group.split(",") if "," in group else []
-    if missing := set(some) - {cell.name for cell, _ in evidence.cells()}:
-        raise SystemExit(f"{study} has no cell {', '.join(sorted(missing))}")
-    for cell, runs in evidence.cells(None if some or group == "-" else group):
-        if some and cell.name not in some:
-            continue
-        row = [cell.label if group != "-" else _full(evidence, cell), str(sum(entry.done for entry in runs))]
+    for cell, runs in (found[name] for name in in_order) if named else found.values():
+        label = named.get(cell.name, "").replace("_", " ") or (_full(evidence, cell) if group == "-" else cell.label)
+        row = [label, str(sum(entry.done for entry in runs))]
         for name in names:
             if name in theirs:
                 row.append(number(getattr(printed.get(cell.name), theirs[name], None)))
             row.append(mean(study, cell.name, name))
         rows.append(row)
     return table(head, rows)
+
+
+def alternatives(group: str) -> str:
+    """Return every remedy at a setting, with what it changed beside no bonus; a sentence before it is published."""
+    study, names = "alternatives", ("frames_to_solve", "final_length", "final_gap")
+    if study not in published():
+        return f"*Not run yet: `pbim reproduce {study}` runs it, and its rows fill this table.*"
+    evidence = evidence_of(study)
+    head = ["method", "seeds", *(evidence.statistics[name].label for name in names), "Gap less that of no bonus"]
+    plain = _values(study, f"none-{group}", "final_gap")
+    rows = [
+        [
+            cell.label,
+            str(sum(entry.done for entry in runs)),
+            *(mean(study, cell.name, name) for name in names),
+            NOTHING if cell.scheme == "none" else _beside(_values(study, cell.name, "final_gap"), plain),
+            *(known_figure(cell, name) for name in KNOWN),
+        ]
+        for cell, runs in evidence.cells(group)
+    ]
+    return table([*head, *(label for label, _ in KNOWN.values())], rows)
+
+
+def _beside(values: np.ndarray, others: np.ndarray) -> str:
+    """Return the difference of two means with its interval."""
+    if min(len(values), len(others)) < 2:
+        return NOTHING
+    shown = number(float(values.mean() - others.mean()))
+    return f"{shown} {span(*statistics.difference_interval(values, others, seed=SEED))}"
 
 
 def _full(evidence: Evidence, cell: PlannedCell) -> str:
@@ -244,6 +343,11 @@ WHAT: dict[str, Callable[..., str]] = {
     "verdicts": verdicts,
     "readings": readings,
     "tallies": tallies,
+    "ours": figure,
+    "spreads": spreads,
+    "ordered": ordered,
+    "settled": settled,
+    "alternatives": alternatives,
     "cells": cells,
     "effort": effort,
     "spent": spent,

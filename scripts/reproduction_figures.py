@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from pbim._files import replacing
+from pbim.report.claims import Verdict
 from pbim.report.curves import band, coarser
-from pbim.report.evidence import SEED, Evidence, RunEvidence
+from pbim.report.evidence import Evidence, RunEvidence
 from pbim.report.figures import COLOURS, STYLE
-from pbim.report.statistics import difference_interval
+from pbim.results import PlannedCell
 
 Gather = Callable[[str], Evidence]
 POINTS = 60
@@ -145,43 +146,72 @@ def cliff(evidence: Evidence) -> Figure:
     return figure
 
 
+class Point(NamedTuple):
+    """A reading of RND: how much F differs between states before and after training, and the verdict on PBIM."""
+
+    cell: PlannedCell
+    before: float
+    after: float
+    verdict: Verdict
+
+    @property
+    def spread(self) -> float:
+        """The statistic ``bonus_spread``."""
+        return (self.before + self.after) / 2
+
+
+def reading_points(evidence: Evidence) -> list[Point]:
+    """Return every reading of RND whose runs stored F of all states, by its spread."""
+    judged = {verdict.claim.cell: verdict for verdict in evidence.verdicts}
+    found = []
+    for cell, runs in evidence.cells():
+        stored = [entry.arrays for entry in runs if entry.done and "last_bonus" in entry.arrays]
+        if cell.name in judged and cell.group in READINGS and stored:
+            ends = [[arrays[name].std() for name in ("first_bonus", "last_bonus")] for arrays in stored]
+            found.append(Point(cell, *np.mean(ends, axis=0, dtype=np.float64).tolist(), judged[cell.name]))
+    return sorted(found, key=lambda point: point.spread)
+
+
 def readings(evidence: Evidence) -> Figure:
     """Draw PBIM's distance to no bonus over the spread of F, one point per reading of RND, with 95% intervals."""
-    controls = {
-        (cell.params["learning_rate"], cell.params["max_steps"]): _finals(runs)
-        for cell, runs in evidence.cells("learner")
-        if cell.scheme == "none"
-    }
-    figure = Figure(figsize=(8, 4.2), layout="constrained")
-    ax = figure.subplots()
-    names: set[str] = set()
-    for cell, runs in evidence.cells():
-        spreads = np.array([entry.figures.get("bonus_spread", np.nan) for entry in runs if entry.done])
-        if cell.scheme != "pbim" or not np.isfinite(spreads).any():
-            continue
-        control = controls[cell.params.get("learning_rate", 0.1), cell.params.get("max_steps", 50)]
-        finals = _finals(runs)
-        middle, (low, high) = finals.mean() - control.mean(), difference_interval(finals, control, seed=SEED)
-        name, colour, marker = _reading(cell.params)
-        x = float(np.nanmean(spreads))
-        label = "" if name in names else name
-        names.add(name)
-        bars = np.nan_to_num([[middle - low], [high - middle]])
-        ax.errorbar([x], [middle], bars, fmt=marker, color=colour, label=label, markersize=5, linewidth=0.8, alpha=0.8)
-        if cell.name in MARKED:
-            ax.annotate(MARKED[cell.name], (x, middle), xytext=(8, 8), textcoords="offset points", fontsize=8)
-    ax.axhline(0, color="black", linewidth=0.8)
-    ax.set(xscale="log", xlabel="standard deviation of F over the 48 states, in units of the task's reward (goal: 100)")
-    ax.set(ylabel="return of PBIM minus return of no bonus")
-    ax.legend(fontsize=7)
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    places = ("mean of before and after training", "after training")
+    for panel, words, place in zip(panels, places, (lambda p: p.spread, lambda p: p.after), strict=True):
+        for point in reading_points(evidence):
+            _mark(panel, place(point), point)
+        panel.axhline(0, color="black", linewidth=0.8)
+        panel.set(xscale="log", xlabel=f"standard deviation of F over the 48 states, {words}")
+        panel.set_xticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
+    panels[0].set(ylabel="return of PBIM minus return of no bonus (goal: 100)")
+    panels[0].set_title("as planned", loc="left", fontsize=9)
+    panels[1].set_title("looked at afterwards", loc="left", fontsize=9)
+    named = dict(zip(*panels[0].get_legend_handles_labels()[::-1], strict=True))
+    figure.legend(named.values(), named, fontsize=7, loc="outside lower center", ncols=4)
     return figure
 
 
+def _mark(ax: Axes, x: float, point: Point) -> None:
+    """Draw one reading: filled for one-hot input, hollow for (x, y)."""
+    name, colour, marker = _reading(point.cell.params)
+    y, (low, high) = point.verdict.figure, point.verdict.interval
+    inner = "white" if point.cell.params.get("encoding") == "coordinates" else colour
+    name += ", (x, y)" * (inner == "white")
+    style = {"fmt": marker, "color": colour, "markerfacecolor": inner, "markersize": 5, "linewidth": 0.8, "alpha": 0.8}
+    ax.errorbar([x], [y], [[y - low], [high - y]], label=name, **style)
+    if point.cell.name in MARKED:
+        words, offset = MARKED[point.cell.name]
+        line = {"arrowstyle": "-", "linewidth": 0.6}
+        ax.annotate(words, (x, y), xytext=offset, textcoords="offset points", fontsize=8, arrowprops=line)
+
+
+READINGS = ("network", "reading", "base")
+"""The groups of the study whose cells are readings of RND; the others vary the learner of our first reading."""
 MARKED = {
-    "pbim-torch-sgd-step-one-hot-64-64": "base reading",
-    "pbim-one-hot-64-64-adam": "our first reading",
+    "pbim-torch-sgd-step-one-hot-64-64": ("base reading", (20, 35)),
+    "pbim-one-hot-64-64-adam": ("our first reading", (25, 25)),
 }
-"""Cells that the figure of the readings names."""
+"""Cells that the figure of the readings names, and where the name stands, in points beside the mark."""
 
 
 def _reading(params: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -193,8 +223,42 @@ def _reading(params: Mapping[str, Any]) -> tuple[str, str, str]:
     return f"{'PyTorch' if init == 'torch' else init}, {training}", colour, marker
 
 
-def _finals(runs: list[RunEvidence]) -> np.ndarray:
-    return np.array([entry.figures["final_return"] for entry in runs if entry.done])
+LAW = {
+    "frames_to_solve": ("frames to solve (thousand); top: not solved", 1e-3, 1000.0),
+    "final_length": ("final episode length; top: 70 or more", 1.0, 70.0),
+}
+"""What the figure of the guidance law shows: in words, by what it is multiplied, and where it is cut off."""
+
+
+def guidance(evidence: Evidence) -> Figure:
+    """Draw speed and final length over guidance and over debt, one colour per lambda; filled GRM, hollow Geometric."""
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    panels = figure.subplots(2, 2, sharey="row")
+    for row, (statistic, (words, unit, top)) in zip(panels, LAW.items(), strict=True):
+        for panel, name in zip(row, ("guidance", "debt"), strict=True):
+            for group, colour in zip(evidence.groups, COLOURS, strict=False):
+                found = [(cell, runs) for cell, runs in evidence.cells(group.name) if any(each.done for each in runs)]
+                for kind, fill in (("grm", colour), ("geometric", "none")):
+                    points = sorted(
+                        (max(cell.params[name], 0.02 if name == "debt" else 0.0), _cut(runs, statistic, unit, top))
+                        for cell, runs in found
+                        if cell.scheme.startswith((kind, "none"))
+                    )
+                    style = "o-" if kind == "grm" else "o--"
+                    label = group.label if kind == "grm" else ""
+                    panel.plot(*zip(*points, strict=True), style, color=colour, mfc=fill, ms=4, lw=0.9, label=label)
+        row[0].set(ylabel=words, xlabel="guidance")
+        row[1].set(xlabel="debt: what can be owed at most (the goal pays 1)", xscale="log")
+        row[1].set_xticks([0.02, 0.1, 1, 10, 100], ["none", "0.1", "1", "10", "100"])
+    panels[1][0].legend(fontsize=7)
+    figure.suptitle("DoorKey-8x8 at (.025, .995): filled GRM, hollow Geometric, at the left end no bonus", fontsize=9)
+    return figure
+
+
+def _cut(runs: list[RunEvidence], statistic: str, unit: float, top: float) -> float:
+    """Return the mean over seeds, at most ``top``; a seed without the figure counts as ``top``."""
+    values = np.array([entry.figures[statistic] for entry in runs if entry.done], float)
+    return float(np.minimum(np.nan_to_num(unit * values, nan=top), top).mean())
 
 
 def lengths(ax: Axes, which: str) -> None:
@@ -234,4 +298,5 @@ FIGURES: dict[str, tuple[tuple[str, ...], Callable[..., Figure]]] = {
     "ablation": (("doorkey-sensitivity",), ablation),
     "cliff": (("cliff-conversions",), cliff),
     "readings": (("cliff-sensitivity",), readings),
+    "guidance": (("guidance",), guidance),
 }

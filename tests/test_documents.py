@@ -1,8 +1,10 @@
 """Every command and every example in README, docs and examples runs."""
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,9 @@ from pbim.shaping import recommended
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_ENVIRONMENT = {**os.environ, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
+"""No window, and one thread of PyTorch: two of them wait for each other where the cores are busy."""
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -27,7 +32,8 @@ def test_python_examples_run(place, code, tmp_path):
         r"^from (rsl_rl|stable_baselines3|torchrl)\b", code, re.M
     ):  # in an environment of their own
         pytest.importorskip(package)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     for expected in re.findall(r"# prints: (.*)", code):
         assert expected in done.stdout
@@ -49,15 +55,9 @@ def test_commands_exist(place, code):
 )  # the others: tests/adapters
 def test_examples_run(example, tmp_path):
     command = [sys.executable, ROOT / "examples" / example]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_headless())
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=_ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert done.stdout
-
-
-def _headless() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "MPLBACKEND": "agg"}
 
 
 def test_links_between_pages_lead_somewhere():
@@ -68,6 +68,50 @@ def test_links_between_pages_lead_somewhere():
                 assert any(f"   {name}\n" in other.read_text() for other in page.parent.glob("*.md")), name
                 continue
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_readme_links_to_files_of_the_repository_that_the_package_names():
+    """``[project.urls]`` alone decides the address; every link of README is absolute, so that it opens anywhere."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    owner, name = re.fullmatch(r"https://github\.com/([\w-]+)/([\w-]+)", urls["Repository"]).groups()
+    assert urls["Documentation"] == f"https://{owner}.github.io/{name}"
+    for file in ("CITATION.cff", "conda/meta.yaml"):
+        found = set(re.findall(r"^ *(?:url|home|doc_url|repository-code): (\S+)$", (ROOT / file).read_text(), re.M))
+        assert {urls["Repository"], urls["Documentation"]} <= found <= set(urls.values()), file
+    assert urls["Changelog"] == f"{urls['Repository']}/blob/main/CHANGELOG.md"
+    readme = (ROOT / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)]+)\)", readme)
+    assert f"git clone {urls['Repository']} " in readme
+    assert urls["Paper"] in targets
+    for target in targets:
+        inside = re.fullmatch(rf"{urls['Repository']}/(blob|raw)/main/([^#]+)(#.*)?", target)
+        assert inside or target == urls["Documentation"] or target.startswith("https://arxiv.org/abs/"), target
+        if inside:
+            assert (ROOT / inside[2]).exists(), target
+            assert (inside[1] == "raw") == (f"![{_text_of(readme, target)}]({target})" in readme), target
+
+
+def _text_of(page: str, target: str) -> str:
+    return re.search(rf"\[([^\]]*)\]\({re.escape(target)}\)", page)[1]
+
+
+def test_the_readme_goes_from_the_problem_to_the_paper():
+    """One screen after the other, code that fits a narrow one, and the two commands that need no other word."""
+    readme = (ROOT / "README.md").read_text()
+    order = (
+        ".gif",
+        "## Install",
+        "six lines",
+        "## what it guarantees",
+        "<!-- begin cells",
+        "## audit",
+        "**the paper**",
+    )
+    places = [readme.lower().index(words.lower()) for words in order]
+    assert places == sorted(places)
+    assert max(len(line) for code in re.findall(r"```\w+\n(.*?)```", readme, re.S) for line in code.splitlines()) <= 80
+    assert {"make demo", "make test"} <= set(re.findall(r"^(make \w+)", readme, re.M))
+    assert (ROOT / "docs/images/dithering.gif").stat().st_size < 2_000_000
 
 
 def test_the_readme_starts_with_the_recommended_conversion():

@@ -26,6 +26,13 @@ def test_every_package_is_pinned_and_every_test_exists(name: str) -> None:
             assert not word.startswith("tests/") or (ROOT / word).exists(), word
 
 
+@pytest.mark.parametrize("name", [*ROWS, "newest"])
+def test_every_environment_has_a_row_of_residuals_in_the_page(name: str) -> None:
+    rows = [line for line in (ROOT / "docs/matrix.md").read_text().splitlines() if line.startswith(f"| {name} | ")]
+    assert len(rows) == 1
+    assert re.search(r" \de-\d\d \|.* \d+ passed \|$", rows[0])
+
+
 def test_the_oldest_environment_holds_the_lower_bounds_we_declare() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]

@@ -16,7 +16,6 @@ from scripts import release
 import pbim
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text() if (ROOT / "README.md").exists() else ""
 
 
 def python(code: str, executable: str = sys.executable) -> str:
@@ -62,9 +61,10 @@ def test_wheel_and_sdist_install_in_an_empty_environment_and_pass_the_readme_exa
     empty = tmp_path / "empty" / "bin" / "python"
     install = [empty, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]
     subprocess.run(install, check=True, capture_output=True)
-    example = re.search(r"```python\n(.*?)```", README, re.S)
-    assert example is not None
-    assert "cancelled" in python(example[1], str(empty))
+    examples, _ = release.examples("none", "README.md")
+    assert examples
+    for example in examples:
+        assert all(words in python(example, str(empty)) for words in re.findall(r"# prints: (.*)", example))
     listing = subprocess.run([tmp_path / "empty" / "bin" / "pbim", "list"], check=True, capture_output=True, text=True)
     assert "geometric" in listing.stdout
     missing = subprocess.run([tmp_path / "empty" / "bin" / "pbim", "train"], capture_output=True, text=True)
@@ -74,6 +74,14 @@ def test_wheel_and_sdist_install_in_an_empty_environment_and_pass_the_readme_exa
     assert python(from_python, str(empty)) == "pbim.RND needs jax, which is not installed: pip install 'pbim[jax]'\n"
     typed = "import importlib.resources as r; print((r.files('pbim') / 'py.typed').is_file())"
     assert python(typed, str(empty)) == "True\n"
+
+
+def test_a_release_runs_all_of_the_readme_on_one_python_and_some_of_it_on_all():
+    everything, left = release.examples("sb3", "README.md")
+    assert everything
+    assert left == 0
+    some, _ = release.examples("gymnasium", "README.md", "docs/start.md")
+    assert any("certificate" in code for code in some)
 
 
 def test_what_must_not_be_published_is_noticed(tmp_path):
@@ -115,9 +123,19 @@ def test_workflows_call_targets_that_exist():
         for job in yaml.safe_load(path.read_text())["jobs"].values():
             runs += [step["run"] for step in job["steps"] if "run" in step]
     called = {word for line in runs if line.startswith("make ") for word in line.split()[1:]}
-    assert {"lint", "types", "coverage", "release", "docs"} <= called
+    assert {"lint", "types", "test", "release", "docs"} <= called
     for target in called:
         assert subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True).returncode == 0, target
+
+
+def test_the_workflow_tests_every_python_and_every_adapter():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    named = jobs["matrix"]["strategy"]["matrix"]["environment"]
+    lists = {name: (ROOT / "environments" / f"{name}.txt").read_text() for name in named}
+    assert all("# tests " in text for text in lists.values())
+    pythons = {re.match(r"# python (\S+)", text)[1] for text in lists.values()}
+    assert pythons == set(release.PYTHONS)
+    assert {"oldest", "rllib", "torchrl"} <= set(named)
 
 
 def test_the_demo_installs_what_it_needs_and_the_tests_come_on_top():

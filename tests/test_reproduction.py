@@ -4,6 +4,8 @@ import importlib.util
 import json
 import re
 import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import polars
@@ -11,6 +13,7 @@ import pytest
 
 from pbim.config import key_of
 from pbim.report.evidence import gather
+from pbim.report.tables import cell_table
 from pbim.results import Run, Status
 
 ROOT = Path(__file__).parents[1]
@@ -18,6 +21,12 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def pages():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")  # as when the script runs
+        yield loaded()
+
+
+def loaded():
     spec = importlib.util.spec_from_file_location("reproduction", ROOT / "scripts" / "reproduction.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -47,6 +56,33 @@ def test_a_changed_row_changes_the_page(pages, tmp_path, monkeypatch):
     pages.evidence_of.cache_clear()
     assert pages.mean(study, cell, "final_return") != before
     pages.evidence_of.cache_clear()
+
+
+def test_the_table_of_alternatives_waits_for_its_rows_and_shows_six_measures(pages, monkeypatch):
+    """Rows of another study stand in: the difference to no bonus is of the means, the last columns are the plan's."""
+    assert "Not run yet" in pages.alternatives("025-995") or "alternatives" in PUBLISHED
+    real = pages.evidence_of("doorkey-conversions")
+    cells = tuple(
+        replace(cell, params={**cell.params, "compute": 1.25, "settings": place})
+        for place, cell in enumerate(real.study.cells)
+    )
+    stand_in = replace(real, study=replace(real.study, cells=cells))
+    assert str(cell_table(stand_in)).count(">1.25<") == len(cells)
+    assert "Time per frame" not in str(cell_table(real))
+    monkeypatch.setattr(pages, "evidence_of", lambda _: stand_in)
+    monkeypatch.setattr(pages, "published", lambda: ["alternatives"])
+    head, _, *rows = pages.alternatives("025-995").splitlines()
+    assert [name.strip() for name in head.split("|")[3:-1]] == [
+        *("Frames to solve", "Final length", "Gap", "Gap less that of no bonus", "Time per frame", "Settings")
+    ]
+    found = {row.split("|")[1].strip(): [part.strip() for part in row.split("|")[2:-1]] for row in rows}
+    gaps = {name: float(parts[3].split(" ")[0]) for name, parts in found.items() if parts[3][0].isdigit()}
+    assert found["No IM"][4] == "–"
+    for name, parts in found.items():
+        assert parts[5] == "1.25"
+        if name != "No IM":
+            said = float(parts[4].split(" ")[0].replace("−", "-"))
+            assert said == pytest.approx(gaps[name] - gaps["No IM"], abs=0.1)
 
 
 @pytest.mark.parametrize("study", PUBLISHED)
@@ -117,3 +153,25 @@ def test_readings_share_claims_and_their_counts_add_up(pages):
     by_hand = [sum(v.verdict == word for v in evidence) for word in ("reproduced", "not reproduced", "undecided")]
     assert [marks.count(mark) for mark in "✓✗?"] == by_hand
     assert pages.tallies("base_one=cliff").splitlines()[-1] == f"| base one | {' | '.join(map(str, by_hand))} |"
+
+
+def test_the_figure_of_the_readings_is_about_the_planned_statistic_and_the_decided_difference(pages):
+    from reproduction_figures import MARKED, reading_points
+
+    study = "cliff-sensitivity"
+    points = {point.cell.name: point for point in reading_points(pages.evidence_of(study))}
+    assert set(MARKED) <= set(points)
+    for name in MARKED:
+        spread = pages._values(study, name, "bonus_spread")
+        control = pages._values(study, "none-rate0.1-cap50", "final_return")
+        assert points[name].spread == pytest.approx(spread.mean(), rel=1e-5)
+        difference = pages._values(study, name, "final_return").mean() - control.mean()
+        assert points[name].verdict.figure == pytest.approx(difference)
+        assert pages.made(f"ours {study} {name}").startswith(pages.number(difference))
+    rows = pages.spreads(study).splitlines()[2:]
+    assert len(rows) == len(points)
+    before, after = ([float(row.split(" | ")[place].replace(",", "")) for row in rows] for place in (2, 3))
+    middle = [one + other for one, other in zip(before, after, strict=True)]
+    assert all(low <= high * 1.001 for low, high in pairwise(middle))
+    with pytest.raises(SystemExit, match="has no claim pbmi"):
+        pages.made(f"ours {study} pbmi")

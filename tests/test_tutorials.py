@@ -12,8 +12,17 @@ TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 SAYS = {
     "minigrid_sb3": [r"raw: +DID NOT CANCEL", r"converted: cancelled"],
     "torch_loop": ["^cancelled: "],
-    "dense_reward": [r"goes .*True", r"dawdles .*True"],
-    "verify": ["NOT PRESERVED", "^PRESERVED", r"1/2 False", r"1/20 True"],
+    "dense_reward": ["^UNSAFE", r"Inversions: with the term \d+ of", r"goes .*True", r"dawdles .*True"],
+    "verify": [
+        "NOT PRESERVED",
+        "^PRESERVED",
+        r"1/2 False",
+        r"1/20 True",
+        "^UNSAFE",
+        "Raw .*False",
+        "Geometric .*True",
+        "^True$",
+    ],
     "compare_seeds": [r"Geometric\(1\) minus no bonus: "],
 }
 
