@@ -91,3 +91,26 @@ def test_control_c_while_programs_compile_stops_without_a_crash(tmp_path):
             time.sleep(delay)
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=60) == 130
+
+
+INTERRUPT = (
+    "import os, signal, sys; stop = lambda *_: os.kill(os.getpid(), signal.SIGINT); sys.argv = ['pbim', 'list']; "
+)
+HOOK = "{'find_spec': lambda name, *_: stop() if name == 'pbim.cli' else None}"
+COMMAND = "from pbim.__main__ import command; sys.exit(command())"
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        (f"sys.meta_path.insert(0, type('Hook', (), {HOOK})); ", 130),
+        ("import pbim.cli; pbim.cli._run = lambda _: exec('stop()') or 0; ", 130),
+        ("import pbim.cli; pbim.cli._run = lambda _: stop() or 0; ", 130),
+        ("import atexit; atexit.register(stop); ", 0),
+    ],
+    ids=["while it loads", "inside exec", "at work", "on the way out"],
+)
+def test_control_c_at_any_moment_of_the_command_has_one_exit_code(moment, expected):
+    finished = subprocess.run([sys.executable, "-c", INTERRUPT + moment + COMMAND], capture_output=True, text=True)
+    assert finished.returncode == expected, finished.stderr
+    assert "Traceback" not in finished.stderr
