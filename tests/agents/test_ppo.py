@@ -119,6 +119,26 @@ def test_chunks_give_the_same_run_as_one_go():
     np.testing.assert_array_equal(metrics.entropy[1:], rest.entropy)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"env": DoorKey(size=5), "intrinsic": EpisodicCount(alpha=0.02, key="count_key")},
+        {
+            "intrinsic": RND(encode=one_hot(48), hidden=(8,), features=4),
+            "shaping": pbim.Geometric(gamma=0.99, rate=0.1),
+        },
+        {"method": EIPO()},
+        {"truncation": "bootstrap"},
+    ],
+)
+def test_a_run_has_the_types_of_its_start_so_its_program_compiles_once(changes):
+    config = counting(**changes)
+    before = jax.eval_shape(lambda key: ppo.init(config, key), jax.random.key(0))
+    after = jax.eval_shape(lambda carry: ppo.update(config, carry)[0], before)
+    assert jax.tree.leaves(before) == jax.tree.leaves(after)  # shape, dtype and weak_type
+
+
 def test_resuming_from_a_file_is_bit_identical(tmp_path):
     config = small(
         intrinsic=RND(encode=one_hot(48), hidden=(8,), features=4), shaping=pbim.Geometric(gamma=0.99, rate=0.1)

@@ -32,7 +32,7 @@ def init(config: PPO, key: Array) -> Carry:
     """
     params_key, world_key, key = jax.random.split(key, 3)
     world = _rollout.reset(config.compiled_env, config.network, config.intrinsic, config.num_envs, world_key)
-    return _update.start(config, params_key, world, key)
+    return _typed(_update.start(config, params_key, world, key))
 
 
 @jit(static_argnums=(0, 2), donate_argnums=1)
@@ -94,4 +94,11 @@ def update(config: PPO, carry: Carry) -> tuple[Carry, Metrics]:
         restart=config.restart,
         policy=config.way.policy(carry.method),
     )
-    return _update.finish(config, carry._replace(key=key), world, steps, learn_key)
+    carry, metrics = _update.finish(config, carry._replace(key=key), world, steps, learn_key)
+    return _typed(carry), metrics
+
+
+def _typed(carry: Carry) -> Carry:
+    """Return the run without weak types, which come and go between updates: each change would compile anew."""
+    found: Carry = jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), carry)
+    return found
