@@ -55,7 +55,7 @@ TABLE: dict[str, dict[str, tuple[float | None, float, float]]] = {
 }
 """The paper's Table 1: time to convergence in frames (None: did not), mean length and its standard deviation."""
 
-STEP = "one step of an episode"
+LENGTH: dict[str, Any] = {"statistic": "final_length", "margin": 1.0, "reason": "one step of an episode"}
 
 
 def cell(
@@ -94,13 +94,10 @@ def shorter(study: str, schemes: Schemes, low: str, high: str, group: str, sourc
         statement=f"{schemes[low][0]} ends with shorter episodes than {schemes[high][0]} at (alpha, gamma) = "
         f"{SETTINGS[group]}",
         source=source,
-        paper=None,
         kind="less",
         cell=f"{low}-{group}",
         other=f"{high}-{group}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
+        **LENGTH,
     )
 
 
@@ -113,7 +110,6 @@ def solves(
         statement=f"{schemes[scheme][0]} {'solves' if does else 'does not solve'} DoorKey within {frames:,} frames at "
         f"(alpha, gamma) = {SETTINGS[group]}",
         source=source,
-        paper=None,
         kind="reaches" if does else "never",
         cell=f"{scheme}-{group}",
         statistic="frames_to_solve",
@@ -195,7 +191,7 @@ def _table_claims(group: str, scheme: str) -> list[Claim]:
 def _pair(
     group: str, low: str, high: str, statistic: str, words: str, source: str, paper: str, **changes: Any
 ) -> Claim:
-    fields: dict[str, Any] = {"kind": "less", "margin": 1.0, "reason": STEP, **changes}
+    fields: dict[str, Any] = {"kind": "less", **LENGTH, "statistic": statistic, **changes}
     return Claim(
         id=f"doorkey-{low}-{fields['kind']}-{high}-{statistic}-{group}",
         statement=f"{SCHEMES[low][0]} {words} {SCHEMES[high][0]} at (alpha, gamma) = {SETTINGS[group]}",
@@ -203,7 +199,6 @@ def _pair(
         paper=paper,
         cell=f"{low}-{group}",
         other=f"{high}-{group}",
-        statistic=statistic,
         **fields,
     )
 
