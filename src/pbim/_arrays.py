@@ -4,7 +4,7 @@ No array library is imported here but NumPy: whoever passes a JAX array has load
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -146,8 +146,7 @@ def zeros(shape: tuple[int, ...], like: Values) -> Values:
     if is_exact(like):
         return np.full(shape, Fraction(0), dtype=object)
     xp = compat.array_namespace(like)
-    kwargs = {} if compat.is_jax_array(like) else {"device": compat.device(like)}
-    made = xp.zeros(shape, dtype=wide_dtype(like), **kwargs)
+    made = xp.zeros(shape, dtype=wide_dtype(like), **_device(like))
     if is_concrete(like):
         return made
     # inside jax.shard_map it is part of an array's type over which devices it varies: as ``like`` does
@@ -178,30 +177,39 @@ def distinct(tree: TreeT) -> TreeT:
         found.add(id(leaf))
         return leaf
 
-    return cast(TreeT, _mapped(own, tree))
+    return cast(TreeT, mapped(own, tree))
 
 
 def where_tree(mask: Values, new: TreeT, old: TreeT) -> TreeT:
     """Return ``old`` with the leaves of ``new`` where ``mask`` (num_envs,) is true; all leaves end in num_envs."""
-    if isinstance(old, tuple) and isinstance(new, tuple):
-        parts = [where_tree(mask, *pair) for pair in zip(new, old, strict=True)]
-        return cast(TreeT, type(old)(*parts) if hasattr(old, "_fields") else tuple(parts))
-    leaf: Values = old
-    if getattr(leaf, "shape", ())[-1:] != mask.shape:
-        raise InputTypeError(
-            f"an array of the state must end in num_envs={mask.shape[0]}, received shape {tuple(leaf.shape)}: name its "
-            "field in the conversion's `shared` if all environments share it"
-        )
-    return cast(TreeT, array_namespace(leaf).where(mask, new, leaf))
+
+    def pick(old: Values, new: Values) -> Values:
+        if getattr(old, "shape", ())[-1:] != mask.shape:
+            raise InputTypeError(
+                f"an array of the state must end in num_envs={mask.shape[0]}, received shape {tuple(old.shape)}: name "
+                "its field in the conversion's `shared` if all environments share it"
+            )
+        return array_namespace(old).where(mask, new, old)
+
+    return cast(TreeT, mapped(pick, old, new))
 
 
-def constant(values: Values, like: Values) -> Values:
-    """Return positive NumPy numbers in the library, on the device and in the dtype of ``like``, at most its largest."""
-    if type(like) is np.ndarray:
+def constant(values: Values, model: Values) -> Values:
+    """Return positive NumPy numbers as ``like`` does, none above the largest of the dtype."""
+    if type(model) is np.ndarray:
         return values
-    xp = compat.array_namespace(like)
-    kwargs = {} if compat.is_jax_array(like) else {"device": compat.device(like)}
-    return xp.asarray(np.minimum(values, float(xp.finfo(like.dtype).max)), dtype=like.dtype, **kwargs)
+    largest = float(compat.array_namespace(model).finfo(model.dtype).max)
+    return like(np.minimum(values, largest), model)
+
+
+def like(values: Values, model: Values) -> Values:
+    """Return NumPy values in the library, on the device and in the dtype of ``model``."""
+    return compat.array_namespace(model).asarray(values, dtype=model.dtype, **_device(model))
+
+
+def _device(model: Values) -> dict[str, Any]:
+    """Return the argument that puts a new array where ``model`` is; JAX decides for itself."""
+    return {} if compat.is_jax_array(model) else {"device": compat.device(model)}
 
 
 def check_rows(
@@ -295,7 +303,7 @@ def is_tensor(array: Values) -> bool:
 
 def detached(tree: Any) -> Any:
     """Return a tree of arrays without gradients: PyTorch would keep the graph of every step that went before."""
-    return _mapped(lambda leaf: leaf.detach() if getattr(leaf, "requires_grad", False) else leaf, tree)
+    return mapped(lambda leaf: leaf.detach() if getattr(leaf, "requires_grad", False) else leaf, tree)
 
 
 def copied(array: Values) -> Values:
@@ -331,12 +339,12 @@ def have_numpy_views(tree: Any) -> bool:
 
 def to_numpy_views(tree: Any) -> Any:
     """Return a tree of tensors (tuples, mappings, None) as NumPy arrays that share their memory."""
-    return _mapped(lambda leaf: leaf.numpy(), tree)
+    return mapped(lambda leaf: leaf.numpy(), tree)
 
 
 def to_tensors(tree: Any) -> Any:
     """Return a tree of NumPy arrays as tensors that share their memory."""
-    return _mapped(sys.modules["torch"].asarray, tree)
+    return mapped(sys.modules["torch"].asarray, tree)
 
 
 def _viewable_dtypes() -> tuple[Any, ...]:
@@ -344,15 +352,20 @@ def _viewable_dtypes() -> tuple[Any, ...]:
     return torch.float32, torch.float64, torch.float16
 
 
-def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+def mapped(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Apply a function to the leaves of a tree (tuples, mappings, None), and to those of others of the same form."""
     if tree is None:
         return None
     if isinstance(tree, dict):
-        return {name: _mapped(function, part) for name, part in tree.items()}
+        return {name: mapped(function, part, *(other[name] for other in others)) for name, part in tree.items()}
     if isinstance(tree, tuple):
-        parts = [_mapped(function, part) for part in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
-    return function(tree)
+        return same_form(tree, (mapped(function, *parts) for parts in zip(tree, *others, strict=True)))
+    return function(tree, *others)
+
+
+def same_form(model: tuple[Any, ...], parts: Iterable[Any]) -> Any:
+    """Return parts as a tuple of the kind of ``model``, a NamedTuple or a plain one."""
+    return type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
 
 
 def scan(

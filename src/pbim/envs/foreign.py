@@ -6,7 +6,6 @@ Each is named by its id; its library makes it when it is first needed. Foreign e
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -31,7 +30,7 @@ class ForeignState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Foreign(Component, ABC):
-    """What bridges to other libraries share.
+    """What bridges to other libraries share; ``kind`` is the library's name.
 
     Attributes:
         id: What the library calls the environment.
@@ -41,6 +40,14 @@ class Foreign(Component, ABC):
 
     id: str
     limit: int | None = None
+
+    @abstractmethod
+    def _make(self, module: Any) -> Any:
+        """Let the library make what ``_made`` returns."""
+
+    @property
+    def _made(self) -> Any:
+        return _make(self)
 
     @abstractmethod
     def reset(self, key: jax.Array) -> tuple[ForeignState, jax.Array]:
@@ -69,22 +76,19 @@ def _observation(env: Foreign) -> jax.ShapeDtypeStruct:
 
 
 @cache
-def _make(library: str, make: Callable[[Any, str, int | None], Any], name: str, limit: int | None) -> Any:
+def _make(env: Foreign) -> Any:
     """Let a library make its environment, once for each name and limit.
 
     The first need may come while JAX traces a program, which the arrays of a library must not become a part of.
     """
+    library, name = env.kind, f"{env.kind}:{env.id}"
     try:
         with jax.ensure_compile_time_eval():
-            return make(import_module(library), name, limit)
+            return env._make(import_module(library))
     except ImportError:
-        raise InputError(
-            f"env {library}:{name} needs {library}, which is not installed: pip install {library}"
-        ) from None
+        raise InputError(f"env {name} needs {library}, which is not installed: pip install {library}") from None
     except (KeyError, ValueError, NotImplementedError) as error:
-        raise InputError(
-            f"env {library}:{name} cannot be made by {library} ({error}): use another of its names"
-        ) from None
+        raise InputError(f"env {name} cannot be made by {library} ({error}): use another of its names") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +101,9 @@ class Gymnax(Foreign):
 
     kind: ClassVar[str] = "gymnax"
 
-    @property
-    def _made(self) -> tuple[Any, Any]:
-        env, params = _make("gymnax", _gymnax, self.id, self.limit)
-        return env, params
+    def _make(self, module: Any) -> Any:
+        env, params = module.make(self.id)
+        return env, _limited(params, self.limit)
 
     @property
     def num_actions(self) -> int:
@@ -132,11 +135,6 @@ class Gymnax(Foreign):
         return Timestep(ForeignState(inner, obs), obs, reward, terminated, truncated)
 
 
-def _gymnax(module: Any, name: str, limit: int | None) -> Any:
-    env, params = module.make(name)
-    return env, _limited(params, limit)
-
-
 def _limit_name(params: Any) -> str:
     """Return what an environment of gymnax's style calls its time limit."""
     return "max_timesteps" if hasattr(params, "max_timesteps") else "max_steps_in_episode"
@@ -152,16 +150,10 @@ class Craftax(Gymnax):
 
     kind: ClassVar[str] = "craftax"
 
-    @property
-    def _made(self) -> tuple[Any, Any]:
-        env, params = _make("craftax", _craftax, self.id, self.limit)
-        return env, params
-
-
-def _craftax(module: Any, name: str, limit: int | None) -> Any:
-    del module
-    env = import_module("craftax.craftax_env").make_craftax_env_from_name(name, auto_reset=False)
-    return env, _limited(env.default_params, limit)
+    def _make(self, module: Any) -> Any:
+        del module
+        env = import_module("craftax.craftax_env").make_craftax_env_from_name(self.id, auto_reset=False)
+        return env, _limited(env.default_params, self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +162,9 @@ class Navix(Foreign):
 
     kind: ClassVar[str] = "navix"
 
-    @property
-    def _made(self) -> Any:
-        return _make("navix", _navix, self.id, self.limit)
+    def _make(self, module: Any) -> Any:
+        changed = {} if self.limit is None else {"max_steps": self.limit}
+        return module.make(self.id, observation_fn=module.observations.symbolic_first_person, **changed)
 
     @property
     def num_actions(self) -> int:
@@ -198,21 +190,15 @@ class Navix(Foreign):
         return Timestep(state, state.obs, inner.reward, inner.is_termination(), truncated)
 
 
-def _navix(module: Any, name: str, limit: int | None) -> Any:
-    changed = {} if limit is None else {"max_steps": limit}
-    return module.make(name, observation_fn=module.observations.symbolic_first_person, **changed)
-
-
 @dataclass(frozen=True, kw_only=True)
 class XMiniGrid(Foreign):
     """An xminigrid (>= 0.9) environment: ``XMiniGrid(id="MiniGrid-DoorKey-8x8")``."""
 
     kind: ClassVar[str] = "xminigrid"
 
-    @property
-    def _made(self) -> tuple[Any, Any]:
-        env, params = _make("xminigrid", _xminigrid, self.id, self.limit)
-        return env, params
+    def _make(self, module: Any) -> Any:
+        env, params = module.make(self.id)
+        return env, params if self.limit is None else params.replace(max_steps=self.limit)
 
     @property
     def num_actions(self) -> int:
@@ -241,16 +227,13 @@ class XMiniGrid(Foreign):
         return Timestep(state, state.obs, inner.reward, inner.discount == 0, truncated)
 
 
-def _xminigrid(module: Any, name: str, limit: int | None) -> Any:
-    env, params = module.make(name)
-    return env, params if limit is None else params.replace(max_steps=limit)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Flattened(Component):
     """An environment whose observations, of any shape, are vectors of floats: for views too small to convolve."""
 
     kind: ClassVar[str] = "flattened"
+    obs_dtype: ClassVar[np.dtype[Any]] = np.dtype(np.float32)
+    """Floats, whatever they were."""
 
     env: Environment[Any]
 
@@ -268,11 +251,6 @@ class Flattened(Component):
     def obs_shape(self) -> tuple[int, ...]:
         """All entries of an observation, side by side."""
         return (math.prod(self.env.obs_shape),)
-
-    @property
-    def obs_dtype(self) -> np.dtype[Any]:
-        """Floats, whatever they were."""
-        return np.dtype(np.float32)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """Start an episode."""

@@ -47,22 +47,18 @@ class Interface(Protocol):
     @property
     def num_actions(self) -> int:
         """Actions are the integers below this number."""
-        ...
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
         """Shape of one observation; () for a cell index."""
-        ...
 
     @property
     def obs_dtype(self) -> np.dtype[Any]:
         """NumPy dtype of an observation."""
-        ...
 
     @property
     def max_steps(self) -> int:
         """The step that truncates an episode; 0 where there is no limit."""
-        ...
 
 
 class Environment(Interface, Protocol[StateT]):
@@ -86,15 +82,12 @@ class Environment(Interface, Protocol[StateT]):
 
     def reset(self, key: jax.Array) -> tuple[StateT, jax.Array]:
         """Draw the first state of an episode and its observation."""
-        ...
 
     def step(self, key: jax.Array, state: StateT, action: jax.Array | int) -> Timestep[StateT]:
         """Take one action; never resets."""
-        ...
 
     def observe(self, state: StateT) -> jax.Array:
         """Return the observation of a state."""
-        ...
 
 
 class FiniteEnvironment(Environment[StateT], Protocol[StateT]):
@@ -103,7 +96,6 @@ class FiniteEnvironment(Environment[StateT], Protocol[StateT]):
     @property
     def num_states(self) -> int:
         """Observations are below this number."""
-        ...
 
 
 def autoreset_step(

@@ -95,6 +95,10 @@ class Evidence:
             if group in (None, home):
                 yield cell, [entry for entry in self.runs if entry.run.cell == cell.name]
 
+    def setting(self, cell: PlannedCell) -> str:
+        """Return what the group of a cell is called; "" where there is only one."""
+        return next((group.label for group in self.groups[len(self.groups) < 2 :] if group.name == cell.group), "")
+
     def colour(self, label: str) -> int:
         """Return which colour a scheme has: the same in every group."""
         return list(dict.fromkeys(cell.label for cell in self.study.cells)).index(label)

@@ -52,7 +52,7 @@ def write_figures(evidence: Evidence, folder: Path) -> list[Path]:
         drawings["policies"] = partial(_policies, evidence)
     for index, heat in enumerate(heat_maps(evidence), start=1):
         if math.isfinite(heat.bounds[0]):
-            drawings[f"heat-{index}-{heat.statistic}"] = partial(_heat, heat)
+            drawings[f"heat-{index}-{heat.plan.statistic}"] = partial(_heat, heat)
     files = []
     with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
         for name, draw in drawings.items():
@@ -166,8 +166,8 @@ def _heat(heat: HeatMap) -> "Figure":
             ax.text(column, row, number(float(value), 3), ha="center", va="center", color="white" if dark else "black")
     ax.set_xticks(range(len(heat.xs)), [str(x) for x in heat.xs])
     ax.set_yticks(range(len(heat.ys)), [str(y) for y in heat.ys])
-    ax.set(xlabel=heat.x.replace("_", " "), ylabel=heat.y.replace("_", " "))
-    ax.set_title(heat.title, loc="left", fontsize=10)
+    ax.set(xlabel=heat.plan.x.replace("_", " "), ylabel=heat.plan.y.replace("_", " "))
+    ax.set_title(heat.plan.title, loc="left", fontsize=10)
     ax.grid(visible=False)
-    figure.colorbar(image, ax=ax, label=heat.statistic.replace("_", " "))
+    figure.colorbar(image, ax=ax, label=heat.plan.statistic.replace("_", " "))
     return figure

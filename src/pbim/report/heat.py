@@ -9,6 +9,7 @@ import numpy as np
 
 from pbim.report.evidence import Evidence
 from pbim.report.markup import NOTHING, Html, join, number, tag
+from pbim.results import HeatPlan
 
 _STOPS = ((0, 34, 78), (58, 76, 107), (112, 113, 115), (167, 156, 118), (228, 205, 112), (255, 234, 70))
 """Six colours of cividis, dark to bright: the same order to every eye, and in grey."""
@@ -22,10 +23,7 @@ class HeatMap:
     so that the same colour means the same everywhere.
     """
 
-    title: str
-    statistic: str
-    x: str
-    y: str
+    plan: HeatPlan
     xs: list[Any]
     ys: list[Any]
     means: Mapping[tuple[Any, Any], float]
@@ -45,25 +43,15 @@ def heat_maps(evidence: Evidence) -> list[HeatMap]:
             values = [entry.figures[heat.statistic] for entry in runs if entry.done]
             found.setdefault(where, []).extend(value for value in values if math.isfinite(value))
         means = {where: float(np.mean(values)) if values else math.nan for where, values in found.items()}
-        made.append(
-            HeatMap(
-                title=heat.title,
-                statistic=heat.statistic,
-                x=heat.x,
-                y=heat.y,
-                xs=_ordered([x for _, x in found]),
-                ys=_ordered([y for y, _ in found]),
-                means=means,
-                counts={where: len(values) for where, values in found.items()},
-            )
-        )
-    return [
-        replace(heat, bounds=_bounds([other for other in made if other.statistic == heat.statistic])) for heat in made
-    ]
+        counts = {where: len(values) for where, values in found.items()}
+        xs, ys = _ordered([x for _, x in found]), _ordered([y for y, _ in found])
+        made.append(HeatMap(plan=heat, xs=xs, ys=ys, means=means, counts=counts))
+    return [replace(heat, bounds=_bounds(made, heat.plan.statistic)) for heat in made]
 
 
-def _bounds(maps: list[HeatMap]) -> tuple[float, float]:
-    finite = [value for heat in maps for value in heat.means.values() if math.isfinite(value)]
+def _bounds(maps: list[HeatMap], statistic: str) -> tuple[float, float]:
+    means = [mean for heat in maps if heat.plan.statistic == statistic for mean in heat.means.values()]
+    finite = list(filter(math.isfinite, means))
     return (min(finite), max(finite)) if finite else (math.nan, math.nan)
 
 
@@ -79,7 +67,7 @@ def heat_table(heat: HeatMap, label: str) -> Html:
     low, high = heat.bounds
     head = tag(
         "tr",
-        tag("th", f"{_words(heat.y)} ↓ · {_words(heat.x)} →"),
+        tag("th", f"{_words(heat.plan.y)} ↓ · {_words(heat.plan.x)} →"),
         *(tag("th", _value(x), scope="col") for x in heat.xs),
     )
     rows = [
@@ -87,14 +75,14 @@ def heat_table(heat: HeatMap, label: str) -> Html:
     ]
     return tag(
         "figure",
-        tag("figcaption", tag("strong", heat.title), f" {label}, mean over seeds"),
+        tag("figcaption", tag("strong", heat.plan.title), f" {label}, mean over seeds"),
         tag(
             "div",
             tag("table", tag("thead", head), tag("tbody", *rows), class_="heat"),
             class_="scroll",
             tabindex="0",
             role="region",
-            aria_label=heat.title,
+            aria_label=heat.plan.title,
         ),
         class_="card",
     )

@@ -94,11 +94,8 @@ def _banner(evidence: Evidence) -> Html:
 
 
 def _heat(evidence: Evidence) -> Html | None:
-    maps = heat_maps(evidence)
-    labels = evidence.statistics
-    return (
-        tag("div", *(heat_table(heat, labels[heat.statistic].label) for heat in maps), class_="grid") if maps else None
-    )
+    tables = [heat_table(heat, evidence.statistics[heat.plan.statistic].label) for heat in heat_maps(evidence)]
+    return tag("div", *tables, class_="grid") if tables else None
 
 
 def _replays(evidence: Evidence) -> Html | None:

@@ -135,9 +135,7 @@ def _certified(found: list[RunCertificate], *, exact: bool) -> Html:
 
 def full_label(evidence: Evidence, cell: PlannedCell) -> str:
     """Return a cell's name, with its setting where there are several."""
-    groups = {group.name: group.label for group in evidence.groups if len(evidence.groups) > 1}
-    where = groups.get(cell.group)
-    return f"{cell.label}, {where}" if where else str(cell.label)
+    return ", ".join(filter(None, (cell.label, evidence.setting(cell))))
 
 
 def run_table(evidence: Evidence) -> Html:

@@ -34,9 +34,8 @@ def verdict_table(evidence: Evidence) -> Html:
 
 
 def _name(cell: PlannedCell, evidence: Evidence) -> str:
-    groups = {group.name: group.label for group in evidence.groups if len(evidence.groups) > 1}
-    where = groups.get(cell.group)
-    return f"{cell.label} ({where})" if where else str(cell.label)
+    where = evidence.setting(cell)
+    return f"{cell.label} ({where})" if where else cell.label
 
 
 def badge(verdict: Verdict) -> Html:

@@ -78,7 +78,7 @@ class Claim:
     id: str
     statement: str
     source: str
-    paper: str | None
+    paper: str | None = None
     kind: ClaimKind
     cell: str
     statistic: str

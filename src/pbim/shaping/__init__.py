@@ -18,9 +18,11 @@ from pbim.shaping._centring import (
     RunningMean as RunningMean,
     merge_means as merge_means,
 )
+from pbim.shaping._checks import check_gamma as check_gamma
 from pbim.shaping._custom import Custom as Custom
 from pbim.shaping._geometric import Geometric as Geometric
 from pbim.shaping._grm import GRM as GRM
+from pbim.shaping._guarantee import Guarantee as Guarantee, Level as Level
 from pbim.shaping._inexact import InexactPBIM as InexactPBIM
 from pbim.shaping._ledger import Ledger as Ledger, LedgerState as LedgerState
 from pbim.shaping._mixture import Mixture as Mixture
@@ -39,13 +41,7 @@ from pbim.shaping._save import (
     state_arrays as state_arrays,
 )
 from pbim.shaping._schedule import Debt as Debt
-from pbim.shaping._shaping import (
-    Guarantee as Guarantee,
-    Level as Level,
-    Shaping as Shaping,
-    State as State,
-    check_gamma as check_gamma,
-)
+from pbim.shaping._shaping import Shaping as Shaping, State as State
 from pbim.shaping._stepper import Stepper as Stepper
 
 __all__ = [

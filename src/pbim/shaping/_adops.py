@@ -5,7 +5,8 @@ from typing import Any
 from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Flags
 from pbim.errors import InputError
-from pbim.shaping._shaping import Guarantee, Level, check_gamma
+from pbim.shaping._checks import check_gamma
+from pbim.shaping._guarantee import Guarantee, Level
 
 ADOPS_GUARANTEE = Guarantee(
     level=Level.LIMIT,

@@ -9,8 +9,9 @@ from pbim.shaping._baselines import NoBonus
 from pbim.shaping._checks import check_gamma, short
 from pbim.shaping._geometric import Geometric
 from pbim.shaping._grm import GRM
+from pbim.shaping._guarantee import Level
 from pbim.shaping._rule import LAMBDA, MONTE_CARLO, default_delay, default_rate
-from pbim.shaping._shaping import Level, Shaping
+from pbim.shaping._shaping import Shaping
 
 WEAK = 0.2
 """The guidance below which a conversion hardly does anything."""

@@ -8,8 +8,10 @@ from typing import ClassVar, NamedTuple
 from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Rows, Values, array_namespace
 from pbim.errors import InputError
+from pbim.shaping._checks import COUNTABLE, check_count, is_number, short
+from pbim.shaping._guarantee import Guarantee, Level, exact
 from pbim.shaping._schedule import NOTHING, Debt
-from pbim.shaping._shaping import COUNTABLE, Extra, Guarantee, Level, Shaping, is_count, is_number, short
+from pbim.shaping._shaping import Extra, Shaping, StateT
 
 
 class Stateless(NamedTuple):
@@ -25,8 +27,20 @@ class FadingState(NamedTuple):
     transitions: Array
 
 
+class _NeverOwing(Shaping[StateT]):
+    """A conversion that takes nothing back."""
+
+    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
+        del gae_lambda, steps, rollout
+        return 1.0  # of what is paid
+
+    def _owed(self, bonus: float, entries: float) -> Debt:
+        del bonus, entries
+        return NOTHING
+
+
 @dataclass(frozen=True, kw_only=True)
-class Raw(Shaping[Stateless]):
+class Raw(_NeverOwing[Stateless]):
     """The baseline F'_t = scale * F_t: intrinsic motivation as everyone adds it.
 
     Args:
@@ -55,14 +69,6 @@ class Raw(Shaping[Stateless]):
         if not is_number(self.scale) or not isfinite(self.scale):
             raise InputError(f"scale must be a finite number, received {short(self.scale)}: 1 adds the bonus as it is")
 
-    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
-        del gae_lambda, steps, rollout
-        return 1.0
-
-    def _owed(self, bonus: float, entries: float) -> Debt:
-        del bonus, entries
-        return NOTHING
-
     def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
 
@@ -72,23 +78,17 @@ class Raw(Shaping[Stateless]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoBonus(Shaping[Stateless]):
+class NoBonus(_NeverOwing[Stateless]):
     """The control F'_t = 0: the task alone."""
 
     title: ClassVar[str] = "No bonus"
     kind: ClassVar[str] = "none"
     summary: ClassVar[str] = "drops the bonus"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption="nothing is added", reference="by definition"
-    )
+    guarantee: ClassVar[Guarantee] = exact("by definition", "nothing is added")
 
     def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
         del gae_lambda, steps, rollout
         return 0.0
-
-    def _owed(self, bonus: float, entries: float) -> Debt:
-        del bonus, entries
-        return NOTHING
 
     def _start(self, lanes: Values) -> Stateless:
         return Stateless(lanes)
@@ -99,7 +99,7 @@ class NoBonus(Shaping[Stateless]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PIES(Shaping[FadingState]):
+class PIES(_NeverOwing[FadingState]):
     """Policy-invariant explicit shaping: F'_t = xi * F_t with xi falling from 1 to 0 over ``decay_steps`` transitions.
 
     Behboudian et al. 2022.
@@ -130,13 +130,8 @@ class PIES(Shaping[FadingState]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_count(self.decay_steps) or self.decay_steps > COUNTABLE:
-            raise InputError(
-                f"decay_steps must be a whole number of at least 1 and at most 2^31 - 1, received "
-                f"{short(self.decay_steps)}: "
-                "pass the number of transitions after which the bonus is gone"
-            )
-        object.__setattr__(self, "decay_steps", int(self.decay_steps))
+        way_out = "pass the number of transitions after which the bonus is gone"
+        object.__setattr__(self, "decay_steps", check_count("decay_steps", self.decay_steps, way_out, most=COUNTABLE))
 
     @property
     def label(self) -> str:
@@ -158,14 +153,6 @@ class PIES(Shaping[FadingState]):
         left = 1 - transitions / float(self.decay_steps)
         coefficient: ArrayT = xp.where(left > 0, left, xp.zeros_like(left))
         return coefficient
-
-    def _guidance(self, gae_lambda: float, steps: float, rollout: float) -> float:
-        del gae_lambda, steps, rollout
-        return 1.0  # of what is paid
-
-    def _owed(self, bonus: float, entries: float) -> Debt:
-        del bonus, entries
-        return NOTHING
 
     def _start(self, lanes: Values) -> FadingState:
         return FadingState(lanes, _arrays.counter(lanes))

@@ -8,9 +8,10 @@ from typing import ClassVar
 from pbim._arrays import Values
 from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
+from pbim.shaping._checks import check_share, is_number, short
+from pbim.shaping._guarantee import Guarantee, exact
+from pbim.shaping._ledger import Ledger, Memory, Repayment
 from pbim.shaping._schedule import Debt, RepaymentSchedule, debt, power
-from pbim.shaping._shaping import Guarantee, Level, is_number, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +48,7 @@ class Bounded(Ledger):
     rate: Real | float = 0
     kind: ClassVar[str] = "bounded"
     summary: ClassVar[str] = "takes back what is owed above a limit at the next step, the rest at the last"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
-    )
+    guarantee: ClassVar[Guarantee] = exact("pbim, docs/theory.md, as Theorem 2")
 
     def __post_init__(self) -> None:
         if not is_number(self.limit) or not float(self.limit) >= 0:
@@ -57,10 +56,7 @@ class Bounded(Ledger):
                 f"limit must be a number of at least 0, received {short(self.limit)}: "
                 "pass the size of the extrinsic reward of an episode; 0 repays all at the next step"
             )
-        if not is_number(self.rate) or not 0 <= float(self.rate) <= 1:
-            raise InputError(
-                f"rate must be in [0, 1], received {short(self.rate)}: 0 repays nothing of what lies within the limit"
-            )
+        check_share("rate", self.rate, "[0, 1]", "0 repays nothing of what lies within the limit")
         super().__post_init__()
 
     def growth(self, max_steps: int) -> float:

@@ -17,7 +17,7 @@ from pbim import _arrays
 from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.config import Component
 from pbim.errors import InputError
-from pbim.shaping._shaping import COUNTABLE, is_count, is_number, short
+from pbim.shaping._checks import COUNTABLE, check_count, check_share, is_number, short
 
 
 class Mean(NamedTuple):
@@ -147,10 +147,7 @@ class ExponentialMean(Centring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.rate) or not 0 < self.rate <= 1:
-            raise InputError(
-                f"rate must be in (0, 1], received {short(self.rate)}: 0.01 forgets over about 100 vector steps"
-            )
+        check_share("rate", self.rate, "(0, 1]", "0.01 forgets over about 100 vector steps")
 
     def start(self, lanes: Values) -> Mean:
         """Return an empty mean; its count is in vector steps."""
@@ -172,12 +169,8 @@ class PreviousRollout(Centring):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_count(self.steps) or self.steps > COUNTABLE:
-            raise InputError(
-                f"steps must be a whole number of at least 1 and at most 2^31 - 1, received {short(self.steps)}: pass "
-                "the rollout length"
-            )
-        object.__setattr__(self, "steps", int(self.steps))
+        steps = check_count("steps", self.steps, "pass the rollout length", most=COUNTABLE)
+        object.__setattr__(self, "steps", steps)
 
     def start(self, lanes: Values) -> BlockMean:
         """Return an empty block."""

@@ -1,7 +1,8 @@
 """What conversions refuse, and how a message shows what was received."""
 
+from math import nan
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,9 +29,30 @@ COUNTABLE = 2**31 - 1
 """How far whole numbers count in JAX."""
 
 
-def is_count(number: object) -> bool:
-    """Tell whether ``number`` is a whole number of at least 1, of Python's or of NumPy's kind."""
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and int(number) >= 1
+def check_count(name: str, number: object, way_out: str, *, most: int | None = None) -> int:
+    """Return a whole number of at least 1, of Python's or of NumPy's kind, as Python's; refuse anything else.
+
+    Raises:
+        InputError: With what was received and the way out.
+
+    """
+    if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 1 <= int(number) <= (most or number):
+        limit = "" if most is None else f" and at most 2^{most.bit_length()} - 1"
+        raise InputError(f"{name} must be a whole number of at least 1{limit}, received {short(number)}: {way_out}")
+    return int(number)
+
+
+def check_share(name: str, number: object, range_: Literal["(0, 1)", "(0, 1]", "[0, 1]"], way_out: str) -> float:
+    """Return a number between 0 and 1 as a float; refuse one outside the range.
+
+    Raises:
+        InputError: With what was received and the way out.
+
+    """
+    share = float(number) if is_number(number) else nan  # type: ignore[arg-type]
+    if not (0 < share < 1 or (share == 0 and range_[0] == "[") or (share == 1 and range_[-1] == "]")):
+        raise InputError(f"{name} must be in {range_}, received {short(number)}: {way_out}")
+    return share
 
 
 def is_number(number: object) -> bool:
@@ -64,9 +86,5 @@ def check_lambda(gae_lambda: object) -> float:
         InputError: With what was received and what to pass instead.
 
     """
-    if not is_number(gae_lambda) or not 0 <= float(gae_lambda) <= 1:  # type: ignore[arg-type]
-        raise InputError(
-            f"gae_lambda must be in [0, 1], received {short(gae_lambda)}: pass your learner's, 0 for one-step TD "
-            "(Q-learning, DQN, SAC) and 1 for Monte-Carlo returns"
-        )
-    return float(gae_lambda)  # type: ignore[arg-type]
+    way_out = "pass your learner's, 0 for one-step TD (Q-learning, DQN, SAC) and 1 for Monte-Carlo returns"
+    return check_share("gae_lambda", gae_lambda, "[0, 1]", way_out)

@@ -8,8 +8,9 @@ from pbim import _arrays
 from pbim._arrays import Values, copied
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
-from pbim.shaping._shaping import Guarantee, Level, is_number
+from pbim.shaping._checks import is_number
+from pbim.shaping._guarantee import CAUSAL, Guarantee, exact
+from pbim.shaping._ledger import Ledger, Memory, Repayment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +50,8 @@ class Custom(Ledger):
     calls_back: ClassVar[bool] = True
     kind: ClassVar[str] = "custom"
     summary: ClassVar[str] = "takes back what your function of the past says"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT,
-        assumption=f"{CAUSAL}, and the repayment is a function of the past",
-        reference="pbim, docs/theory.md, as Theorem 2",
+    guarantee: ClassVar[Guarantee] = exact(
+        "pbim, docs/theory.md, as Theorem 2", f"{CAUSAL}, and the repayment is a function of the past"
     )
 
     def __post_init__(self) -> None:

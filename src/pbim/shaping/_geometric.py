@@ -5,12 +5,12 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 from pbim.config import OLD_DEFAULT
-from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Repayment
+from pbim.shaping._checks import check_gamma, check_share
+from pbim.shaping._guarantee import Guarantee, exact
+from pbim.shaping._ledger import Ledger, Repayment
 from pbim.shaping._rule import GUIDANCE, default_rate, rate_for
 from pbim.shaping._schedule import RepaymentSchedule, power
-from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_number, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,20 +44,15 @@ class Geometric(Ledger):
     kind: ClassVar[str] = "geometric"
     lanewise: ClassVar[bool] = True
     summary: ClassVar[str] = "takes back a share of what is owed at every step, so that little is left for the last"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, as Theorem 2"
-    )
+    guarantee: ClassVar[Guarantee] = exact("pbim, docs/theory.md, as Theorem 2")
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
         given: Any = self.rate
         if given is None:
             object.__setattr__(self, "rate", default_rate(self.gamma))
-        if not is_number(self.rate) or not 0 < float(self.rate) <= 1:
-            raise InputError(
-                f"rate must be in (0, 1], received {short(self.rate)}: "
-                "1 repays all at the next step; to repay nothing before the end use pbim.PBIM"
-            )
+        way_out = "1 repays all at the next step; to repay nothing before the end use pbim.PBIM"
+        check_share("rate", self.rate, "(0, 1]", way_out)
         super().__post_init__()
 
     @classmethod

@@ -13,12 +13,12 @@ import numpy as np
 from pbim import _arrays
 from pbim._arrays import Values
 from pbim.config import OLD_DEFAULT
-from pbim.errors import InputError
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger, Memory, Repayment
+from pbim.shaping._checks import check_count, check_gamma
+from pbim.shaping._guarantee import Guarantee, exact
+from pbim.shaping._ledger import Ledger, Memory, Repayment
 from pbim.shaping._rule import GUIDANCE, default_delay, delay_for
 from pbim.shaping._schedule import RepaymentSchedule, power
-from pbim.shaping._shaping import Guarantee, Level, check_gamma, is_count, short
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +50,15 @@ class GRM(Ledger):
     delay: int = field(default=None, metadata={OLD_DEFAULT: 1})  # type: ignore[assignment]
     kind: ClassVar[str] = "grm"
     summary: ClassVar[str] = "takes every bonus back a fixed number of steps later"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, arXiv 2410.12197"
-    )
+    guarantee: ClassVar[Guarantee] = exact("Forbes et al. 2024, arXiv 2410.12197")
 
     def __post_init__(self) -> None:
         check_gamma(self.gamma)
         given: Any = self.delay
         if given is None:
             object.__setattr__(self, "delay", default_delay(self.gamma))
-        if not is_count(self.delay):
-            raise InputError(
-                f"delay must be a whole number of at least 1, received {short(self.delay)}: "
-                "1 repays at the next step; to repay only at the end use pbim.PBIM"
-            )
-        object.__setattr__(self, "delay", int(self.delay))
+        way_out = "1 repays at the next step; to repay only at the end use pbim.PBIM"
+        object.__setattr__(self, "delay", check_count("delay", self.delay, way_out))
         super().__post_init__()
 
     @classmethod

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from pbim._arrays import Values
 from pbim.shaping._arithmetic import Arithmetic
+from pbim.shaping._guarantee import Guarantee, Level
 from pbim.shaping._ledger import Ledger, Memory, Owing
-from pbim.shaping._shaping import Guarantee, Level
 
 
 @dataclass(frozen=True, kw_only=True)

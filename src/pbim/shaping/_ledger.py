@@ -25,12 +25,14 @@ from array_api_compat import is_jax_array
 
 from pbim import _arrays
 from pbim._arrays import Array, Rows, Values, array_namespace, copied
-from pbim.errors import InputError, RepaymentWarning, warn
+from pbim.errors import RepaymentWarning, warn
 from pbim.shaping._arithmetic import Arithmetic, InPlace, OneStep
 from pbim.shaping._centring import Centring, FixedMean, centring
+from pbim.shaping._checks import check_count, check_gamma, short
+from pbim.shaping._guarantee import Guarantee, exact
 from pbim.shaping._rule import default_delay, default_rate
 from pbim.shaping._schedule import Debt, RepaymentSchedule, debt, guidance, power
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma, is_count, short
+from pbim.shaping._shaping import Extra, Shaping
 
 Memory = tuple[Values, ...]
 """Arrays whose last axis is num_envs."""
@@ -43,9 +45,6 @@ LARGE_DEBT = 1e4
 """What may be owed at most for bonuses of 1: float32 rewards of that size are rounded by a thousandth of a bonus."""
 LONG = 1000
 """The length of an episode that a warning tells of where none is known."""
-CAUSAL = (
-    "the bonus does not depend on later actions (Assumption 1), and the mean that is subtracted on earlier steps only"
-)
 
 
 class LedgerState(NamedTuple):
@@ -81,9 +80,7 @@ class Ledger(Shaping[LedgerState]):
     max_steps: int | None = None
     lanewise: ClassVar[bool] = False
     shared = ("centre",)
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="every ledger that is settled cancels"
-    )
+    guarantee: ClassVar[Guarantee] = exact("every ledger that is settled cancels")
     summary: ClassVar[str] = "keeps a ledger and settles it at the last step"
 
     def __post_init__(self) -> None:
@@ -93,12 +90,7 @@ class Ledger(Shaping[LedgerState]):
         if self.max_steps is None:
             self._check_debt()
             return
-        if not is_count(self.max_steps):
-            raise InputError(
-                f"max_steps must be a whole number of at least 1, received {short(self.max_steps)}: pass the longest "
-                "episode, or leave it out"
-            )
-        self.check_horizon(self.max_steps)
+        self.check_horizon(check_count("max_steps", self.max_steps, "pass the longest episode, or leave it out"))
 
     @property
     def label(self) -> str:

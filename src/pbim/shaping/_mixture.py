@@ -10,9 +10,11 @@ from pbim import _arrays
 from pbim._arrays import Array, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import Centring
-from pbim.shaping._ledger import CAUSAL, Ledger, LedgerState
+from pbim.shaping._checks import is_number, short
+from pbim.shaping._guarantee import Guarantee, Level, exact
+from pbim.shaping._ledger import Ledger, LedgerState
 from pbim.shaping._schedule import Debt, debt
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, is_number, short
+from pbim.shaping._shaping import Extra, Shaping
 
 
 class MixtureState(NamedTuple):
@@ -49,15 +51,12 @@ class Mixture(Shaping[MixtureState]):
     weights: tuple[Real | float, ...] = ()
     kind: ClassVar[str] = "mixture"
     summary: ClassVar[str] = "takes parts of the bonus back in different ways, one conversion each"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="pbim, docs/theory.md, a sum of exact ones"
-    )
+    guarantee: ClassVar[Guarantee] = exact("pbim, docs/theory.md, a sum of exact ones")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         members = tuple(self.members)
-        fits = [isinstance(each, Ledger) and not each.calls_back and _is_exact(each) for each in members]
-        if not all(fits) or not fits:
+        if not members or not all(map(_fits, members)):
             raise InputError(
                 f"members must be one or more of PBIM, GRM, Geometric and Bounded, received {self.members!r}: "
                 "write any other repayment as one pbim.Custom"
@@ -144,5 +143,5 @@ class Mixture(Shaping[MixtureState]):
         return MixtureState(state.lanes, tuple(each._discard(old, where) for each, old in parts))
 
 
-def _is_exact(conversion: Ledger) -> bool:
-    return conversion.guarantee.level is Level.EXACT
+def _fits(member: object) -> bool:
+    return isinstance(member, Ledger) and not member.calls_back and member.guarantee.level is Level.EXACT

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pbim.shaping._arithmetic import Arithmetic
-from pbim.shaping._ledger import CAUSAL, Ledger
+from pbim.shaping._guarantee import Guarantee, exact
+from pbim.shaping._ledger import Ledger
 from pbim.shaping._schedule import RepaymentSchedule
-from pbim.shaping._shaping import Guarantee, Level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +37,7 @@ class PBIM(Ledger):
     repays: ClassVar[bool] = False
     lanewise: ClassVar[bool] = True
     summary: ClassVar[str] = "pays the bonus, takes it all back at the last step of the episode"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT, assumption=CAUSAL, reference="Forbes et al. 2024, Theorem 2"
-    )
+    guarantee: ClassVar[Guarantee] = exact("Forbes et al. 2024, Theorem 2")
 
     def _schedules(self) -> tuple[RepaymentSchedule, ...]:
         return (RepaymentSchedule(gamma=float(self.gamma)),)

@@ -14,10 +14,12 @@ from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Rows, Values, array_namespace
 from pbim.errors import InputError
 from pbim.shaping._centring import FixedMean
+from pbim.shaping._checks import check_gamma
 from pbim.shaping._geometric import Geometric
+from pbim.shaping._guarantee import Guarantee, Level, exact
 from pbim.shaping._ledger import LedgerState
 from pbim.shaping._schedule import NOTHING, Debt
-from pbim.shaping._shaping import Extra, Guarantee, Level, Shaping, check_gamma
+from pbim.shaping._shaping import Extra, Shaping
 
 
 class PotentialState(NamedTuple):
@@ -56,10 +58,8 @@ class PBRS(Shaping[PotentialState]):
     extra: ClassVar[tuple[str, ...]] = ("start",)
     kind: ClassVar[str] = "pbrs"
     summary: ClassVar[str] = "pays differences of a potential of states"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT,
-        assumption="Phi(s_t) was fixed before action t was chosen",
-        reference="Ng et al. 1999; Devlin & Kudenko 2012; Grzes 2017",
+    guarantee: ClassVar[Guarantee] = exact(
+        "Ng et al. 1999; Devlin & Kudenko 2012; Grzes 2017", "Phi(s_t) was fixed before action t was chosen"
     )
 
     def __post_init__(self) -> None:
@@ -120,10 +120,8 @@ class LookAhead(PBRS):
 
     kind: ClassVar[str] = "look-ahead"
     summary: ClassVar[str] = "pays differences of a potential of state-action pairs; actions chosen with Q + Phi"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT,
-        assumption="actions are chosen greedily by Q + Phi (advised_values)",
-        reference="Wiewiora et al. 2003, look-ahead",
+    guarantee: ClassVar[Guarantee] = exact(
+        "Wiewiora et al. 2003, look-ahead", "actions are chosen greedily by Q + Phi (advised_values)"
     )
 
 
@@ -145,10 +143,9 @@ class LookBack(Shaping[LedgerState]):
     gamma: Real | float
     kind: ClassVar[str] = "look-back"
     summary: ClassVar[str] = "pays a potential of state-action pairs, takes it back at the next step"
-    guarantee: ClassVar[Guarantee] = Guarantee(
-        level=Level.EXACT,
-        assumption="Phi(s_t, a_t) does not depend on actions after t",
-        reference="Wiewiora et al. 2003, look-back; settled as Forbes et al. 2024",
+    guarantee: ClassVar[Guarantee] = exact(
+        "Wiewiora et al. 2003, look-back; settled as Forbes et al. 2024",
+        "Phi(s_t, a_t) does not depend on actions after t",
     )
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ from numbers import Rational, Real
 from typing import Any
 
 from pbim.errors import InputError
-from pbim.shaping._checks import check_lambda, is_number, short
+from pbim.shaping._checks import check_lambda, check_share, short
 
 GUIDANCE = 0.8
 """How much of a bonus a learner should feel."""
@@ -67,9 +67,5 @@ def _check_aim(gae_lambda: Real | float, guidance: Real | float) -> tuple[float,
             f"gae_lambda must be below 1 for a conversion to guide, received {short(gae_lambda)}: {MONTE_CARLO}; train "
             f"with {LAMBDA} or less, or without a bonus"
         )
-    if not is_number(guidance) or not 0 < float(guidance) < 1:
-        raise InputError(
-            f"guidance must be in (0, 1), received {short(guidance)}: {GUIDANCE} is our default; to take nothing back "
-            "before the last step use pbim.PBIM"
-        )
-    return lam, float(guidance)
+    way_out = f"{GUIDANCE} is our default; to take nothing back before the last step use pbim.PBIM"
+    return lam, check_share("guidance", guidance, "(0, 1)", way_out)

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 
+from pbim import _arrays
 from pbim._files import read_arrays, write_arrays
 from pbim.errors import InputError
 from pbim.shaping._shaping import Shaping, State
@@ -17,7 +17,7 @@ _CONFIG = "shaping"
 
 def state_arrays(state: State) -> dict[str, np.ndarray[Any, Any]]:
     """Return the state's arrays by name, as NumPy; ``load_arrays`` is the inverse."""
-    return {name: np.asarray(_on_host(leaf)) for name, leaf in _leaves(state)}
+    return {name: np.asarray(_arrays.on_host(leaf)) for name, leaf in _leaves(state)}
 
 
 def load_arrays(state: State, arrays: dict[str, np.ndarray[Any, Any]]) -> State:
@@ -31,7 +31,8 @@ def load_arrays(state: State, arrays: dict[str, np.ndarray[Any, Any]]) -> State:
                 f"{name} must have shape {tuple(np.shape(leaf))}, the saved one has {np.shape(arrays[name])}: "
                 "call init with the num_envs and configuration the state was saved with"
             )
-    return _rebuilt(state, "", arrays)
+    names = iter(wanted)
+    return _arrays.mapped(lambda leaf: _arrays.like(arrays[next(names)], leaf), state)
 
 
 def save_state(path: str | os.PathLike[str], shaping: Shaping[Any], state: State) -> None:
@@ -64,19 +65,3 @@ def _leaves(state: Any, prefix: str = "") -> list[tuple[str, Any]]:
         for name, part in zip(names, state, strict=True)
         for leaf in _leaves(part, f"{prefix}.{name}" if prefix else name)
     ]
-
-
-def _rebuilt(state: Any, prefix: str, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
-    if not isinstance(state, tuple):
-        xp = compat.array_namespace(state)
-        kwargs = {} if compat.is_jax_array(state) else {"device": compat.device(state)}
-        return xp.asarray(arrays[prefix], dtype=state.dtype, **kwargs)
-    names = getattr(state, "_fields", None) or tuple(str(index) for index in range(len(state)))
-    parts = [
-        _rebuilt(part, f"{prefix}.{name}" if prefix else name, arrays) for name, part in zip(names, state, strict=True)
-    ]
-    return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
-
-
-def _on_host(leaf: Any) -> Any:
-    return leaf.detach().cpu() if compat.is_torch_array(leaf) else leaf

@@ -3,11 +3,10 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
-from enum import StrEnum
+from dataclasses import MISSING, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, isfinite, isnan, nan
+from math import inf, isfinite, nan
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, cast
 
@@ -17,14 +16,9 @@ from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Flags, Rows, Values
 from pbim.config import Component
 from pbim.errors import InputError, InputTypeError
-from pbim.shaping._checks import (
-    COUNTABLE as COUNTABLE,
-    check_gamma as check_gamma,
-    check_lambda,
-    is_count as is_count,
-    is_number as is_number,
-    short as short,
-)
+from pbim.shaping._calls import check_exactness, check_overflow, is_plain
+from pbim.shaping._checks import check_count, check_lambda, is_number, short
+from pbim.shaping._guarantee import Guarantee, Level
 from pbim.shaping._schedule import Debt
 
 State = Any
@@ -41,26 +35,6 @@ else:
 
 Extra = Mapping[str, Values]
 """What a conversion takes beyond bonus, ended and valid, by name, in shape (T, num_envs)."""
-
-
-class Level(StrEnum):
-    """How strong a promise about the set of optimal policies is."""
-
-    EXACT = "exact for every trajectory"
-    LIMIT = "in the limit of training"
-    NONE = "none"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
-    """What a conversion promises about the set of optimal policies, under which assumption, and who proved it."""
-
-    level: Level
-    assumption: str
-    reference: str
-
-    def __str__(self) -> str:
-        return f"{self.level}; {self.assumption} [{self.reference}]"
 
 
 class Shaping(Component, ABC, Generic[StateT]):
@@ -135,13 +109,10 @@ class Shaping(Component, ABC, Generic[StateT]):
             InputError: If ``num_envs`` is not a whole number of at least 1, or ``like`` is not an array.
 
         """
-        if not is_count(num_envs):
-            raise InputError(
-                f"num_envs must be a whole number of at least 1, received {short(num_envs)}: pass env.num_envs"
-            )
+        size = check_count("num_envs", num_envs, "pass env.num_envs")
         if like is not None:
             _arrays.namespace(like=like)
-        lanes = _arrays.zeros((int(num_envs),), np.zeros(0) if like is None else like)
+        lanes = _arrays.zeros((size,), np.zeros(0) if like is None else like)
         return _arrays.distinct(self._start(lanes))
 
     def step(
@@ -168,7 +139,7 @@ class Shaping(Component, ABC, Generic[StateT]):
             OverflowError: If F' left the range of its dtype.
 
         """
-        if not extra and isinstance(state, tuple) and _is_plain(bonus, ended, valid, state[0]):
+        if not extra and isinstance(state, tuple) and is_plain(bonus, ended, valid, state[0]):
             self._check_state(state)  # few checks are enough for one step of NumPy numbers
             row = Rows(bonus[None], ended[None], None)
             if valid is not None:
@@ -330,7 +301,7 @@ class Shaping(Component, ABC, Generic[StateT]):
         """Check a call and run it; tensors in main memory go through NumPy: no copy, same numbers, less overhead."""
         self._check_extra(extra)
         self._check_state(state)
-        _check_exactness(state, bonus)
+        check_exactness(state, bonus)
         _arrays.namespace(state=state[0], bonus=bonus, ended=ended, valid=valid, **extra)
         given: Any = (state, bonus, ended, valid, dict(extra))
         if _arrays.is_tensor(bonus):
@@ -344,7 +315,7 @@ class Shaping(Component, ABC, Generic[StateT]):
             more = {name: array[None] for name, array in more.items()} if rank == 1 else more
             with np.errstate(over="ignore", invalid="ignore"):  # an overflow is an error, below
                 current, shaped = self._run(current, rows, more)
-        _check_overflow(self, shaped, more)
+        check_overflow(self, shaped, more)
         result: tuple[StateT, ArrayT] = (current, shaped)
         if viewed:
             return cast(tuple[StateT, ArrayT], _arrays.to_tensors(result))
@@ -362,17 +333,15 @@ class Shaping(Component, ABC, Generic[StateT]):
         """Return the state with all fields but the shared ones as at the start, where true."""
         names = getattr(state, "_fields", range(len(state)))
         fresh = self._start(_arrays.zeros(state[0].shape, state[0]))
-        parts = [
+        parts = (
             old if name in self.shared else _arrays.where_tree(where, new, old)
             for name, new, old in zip(names, fresh, state, strict=True)
-        ]
-        return cast(StateT, type(state)(*parts) if hasattr(state, "_fields") else tuple(parts))
+        )
+        return cast(StateT, _arrays.same_form(state, parts))
 
 
 def _check_steps(name: str, steps: int | None) -> float:
-    if steps is not None and not is_count(steps):
-        raise InputError(f"{name} must be a whole number of at least 1, received {short(steps)}: None for no end")
-    return inf if steps is None else steps
+    return inf if steps is None else check_count(name, steps, "None for no end")
 
 
 _UNLABELLED = ("gamma", "normalize", "max_steps")
@@ -394,43 +363,3 @@ def _form(state: Any) -> Any:
 @lru_cache(maxsize=256)
 def _first_form(conversion: Shaping[Any]) -> Any:
     return _form(conversion._start(np.zeros(1)))
-
-
-def _is_plain(bonus: Any, ended: Any, valid: Any, lanes: Values) -> bool:
-    """Tell whether one step is NumPy floats and booleans of the state's shape; ``valid`` may be None."""
-    return (
-        type(bonus) is type(ended) is type(lanes) is np.ndarray
-        and (valid is None or (type(valid) is np.ndarray and valid.dtype.char == "?" and valid.shape == lanes.shape))
-        and bonus.dtype.char in "fd"
-        and ended.dtype.char == "?"
-        and lanes.dtype.char == "d"
-        and bonus.shape == ended.shape == lanes.shape
-    )
-
-
-def _check_exactness(state: Any, bonus: Values) -> None:
-    """Refuse exact and rounded numbers together."""
-    if isinstance(bonus, np.ndarray) and _arrays.is_exact(state[0]) != _arrays.is_exact(bonus):
-        raise InputTypeError(
-            f"bonus must hold exact numbers (dtype object) if and only if the state does, received {bonus.dtype} "
-            f"and a state of {state[0].dtype}: call init(num_envs, like=bonus)"
-        )
-
-
-def _check_overflow(shaping: Shaping[Any], shaped: Values, extra: Extra) -> None:
-    """Stop where the repayment left the range of the dtype; inside ``jax.jit`` the certificate shows it instead."""
-    if not _arrays.is_finite(shaped):
-        for name, array in extra.items():
-            _arrays.check_finite(name, array)
-        finite = _arrays.array_namespace(shaped).isfinite(shaped)
-        first = tuple(int(i) for i in np.argwhere(~np.asarray(_arrays.on_host(finite)))[0])
-        if isnan(shaped[first]):  # an overflow is infinite before it can be NaN
-            raise InputError(
-                f"{type(shaping).__name__} must repay finite numbers, received finite bonuses and paid NaN at index "
-                f"{first}: look for a division by zero in the function that says what is repaid"
-            )
-        cause = ", or its function returned inf" if shaping.calls_back else ""
-        raise OverflowError(
-            f"{shaping} overflowed {shaped.dtype}{cause}: what it owes grows by 1/gamma each step of an episode; "
-            "use pbim.Geometric (bounded ledger), pbim.GRM with a short delay, a larger gamma or shorter episodes"
-        )

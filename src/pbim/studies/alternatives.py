@@ -15,7 +15,7 @@ from pbim.intrinsic import RND, EpisodicCount, RunningStdScaled
 from pbim.results import Claim
 from pbim.results.records import ClaimKind
 from pbim.shaping import PBIM, PIES, NoBonus, Raw, Shaping, recommended
-from pbim.studies.doorkey import BASE, GAMMA, GROUPS, SETTINGS, STEP, cell, solves
+from pbim.studies.doorkey import BASE, GAMMA, GROUPS, LENGTH, SETTINGS, cell, solves
 from pbim.studies.study import Cell, Study
 
 FRAMES = 2_000_000
@@ -141,6 +141,7 @@ def _cell(name: str, scheme: Scheme, group: str) -> Cell:
 
 
 CELLS = {(name, group): _cell(name, scheme, group) for group in SETTINGS for name, scheme in SCHEMES.items()}
+SOONER = {"statistic": "frames_to_solve", "margin": 25_000.0, "reason": "1.25% of the training given"}
 _WORDS = {"less": "ends shorter than", "equal": "ends within a step of", "greater": "ends longer than"}
 
 
@@ -153,24 +154,21 @@ def _claims(name: str, scheme: Scheme, group: str) -> list[Claim]:
         return found
     kind: ClaimKind = "less" if scheme.quicker[place] else "no-less"
     words = "solves sooner than" if scheme.quicker[place] else "solves no sooner than"
-    pairs: list[tuple[str, ClaimKind, str, float, str]] = [
-        ("frames_to_solve", kind, words, 25_000.0, "1.25% of the training given"),
-        ("final_length", scheme.ends[place], _WORDS[scheme.ends[place]], 1.0, STEP),
+    pairs: list[tuple[ClaimKind, str, dict[str, Any]]] = [
+        (kind, words, SOONER),
+        (scheme.ends[place], _WORDS[scheme.ends[place]], LENGTH),
     ]
     return found + [
         Claim(
-            id=f"alternatives-{name}-{statistic}-{group}",
+            id=f"alternatives-{name}-{decided['statistic']}-{group}",
             statement=f"{scheme.label} {words} no bonus at (alpha, gamma) = {SETTINGS[group]}",
             source=_SOURCE,
-            paper=None,
             kind=kind,
             cell=f"{name}-{group}",
             other=f"none-{group}",
-            statistic=statistic,
-            margin=margin,
-            reason=reason,
+            **decided,
         )
-        for statistic, kind, words, margin, reason in pairs
+        for kind, words, decided in pairs
     ]
 
 

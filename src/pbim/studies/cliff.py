@@ -18,6 +18,7 @@ This reading was chosen after our first one, orthogonal weights with gain sqrt 2
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import optax  # type: ignore[import-untyped]
 
@@ -55,10 +56,18 @@ def schemes_with(bonus: RND) -> dict[str, tuple[str, QLearning]]:
 SCHEMES = schemes_with(BONUS)
 FIRST_SCHEMES = schemes_with(ORTHOGONAL)
 
-RETURN_MARGIN = 10.0
-RETURN_REASON = "a fall instead of the goal costs 200, so 10 is one more fall in twenty episodes"
-LENGTH_MARGIN = 1.0
-LENGTH_REASON = "one step, of the 13 of the shortest path"
+RETURN: dict[str, Any] = {
+    "statistic": "final_return",
+    "margin": 10.0,
+    "reason": "a fall instead of the goal costs 200, so 10 is one more fall in twenty episodes",
+}
+"""What claims about returns are decided by, and the smallest difference that matters."""
+LENGTH: dict[str, Any] = {
+    "statistic": "final_length",
+    "margin": 1.0,
+    "reason": "one step, of the 13 of the shortest path",
+}
+GREEDY: dict[str, Any] = {"statistic": "greedy_length", "source": "Section 4.2, discussion, and Figure 4"}
 
 
 def grid(env: CliffWalk) -> GridMap:
@@ -84,9 +93,7 @@ def _worse(study: str, scheme: str, words: str) -> Claim:
         kind="less",
         cell=scheme,
         other="none",
-        statistic="final_return",
-        margin=RETURN_MARGIN,
-        reason=RETURN_REASON,
+        **RETURN,
     )
 
 
@@ -99,9 +106,7 @@ def _longer(study: str, scheme: str, other: str) -> Claim:
         kind="greater",
         cell=scheme,
         other=other,
-        statistic="final_length",
-        margin=LENGTH_MARGIN,
-        reason=LENGTH_REASON,
+        **LENGTH,
     )
 
 
@@ -109,11 +114,10 @@ def _fails(study: str, scheme: str) -> Claim:
     return Claim(
         id=f"{study}-{scheme}-fails",
         statement=f"{SCHEMES[scheme][0]}: the greedy path does not reach the goal",
-        source="Section 4.2, discussion, and Figure 4",
         paper="does not reach the goal",
         kind="never",
         cell=scheme,
-        statistic="greedy_length",
+        **GREEDY,
     )
 
 
@@ -121,12 +125,11 @@ def _shortest(study: str, scheme: str) -> Claim:
     return Claim(
         id=f"{study}-{scheme}-shortest",
         statement=f"{SCHEMES[scheme][0]}: the greedy path is a shortest path",
-        source="Section 4.2, discussion, and Figure 4",
         paper="13 steps along the cliff",
         kind="share",
         cell=scheme,
-        statistic="greedy_length",
         value=13.0,
+        **GREEDY,
     )
 
 
@@ -139,9 +142,15 @@ def _equal(study: str) -> Claim:
         kind="equal",
         cell="pbim",
         other="none",
-        statistic="final_return",
-        margin=RETURN_MARGIN,
-        reason=RETURN_REASON,
+        **RETURN,
+    )
+
+
+def cells(schemes: Schemes, first_seed: int) -> tuple[Cell, ...]:
+    """Return one cell per scheme."""
+    return tuple(
+        Cell(name=scheme, label=label, learner=learner, params={"scheme": scheme}, first_seed=first_seed)
+        for scheme, (label, learner) in schemes.items()
     )
 
 
@@ -150,10 +159,7 @@ def _study(name: str, title: str, summary: str, schemes: Schemes, first_seed: in
         name=name,
         title=title,
         summary=summary,
-        cells=tuple(
-            Cell(name=scheme, label=label, learner=learner, params={"scheme": scheme}, first_seed=first_seed)
-            for scheme, (label, learner) in schemes.items()
-        ),
+        cells=cells(schemes, first_seed),
         seeds=10,
         claims=(
             _equal(name),

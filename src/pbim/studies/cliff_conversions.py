@@ -9,8 +9,8 @@ from typing import Literal
 from pbim.agents import QLearning
 from pbim.results import Claim, Group
 from pbim.shaping import GRM, Geometric
-from pbim.studies.cliff import FIRST_SCHEMES, RETURN_MARGIN, RETURN_REASON
-from pbim.studies.cliff_long import lengthened
+from pbim.studies.cliff import FIRST_SCHEMES, RETURN
+from pbim.studies.cliff_long import LATE_RETURN, lengthened
 from pbim.studies.cliff_sensitivity import ENCODINGS, with_bonus
 from pbim.studies.study import Cell, Study
 
@@ -49,18 +49,14 @@ def _cell(scheme: str, group: str) -> Cell:
 
 def _against(scheme: str, group: str, other: str, kind: Literal["greater", "less"]) -> Claim:
     words = {"greater": "a higher", "less": "a lower"}[kind]
-    statistic = "late_return" if group == "long" else "final_return"
     return Claim(
         id=f"cliff-conversions-{scheme}-{kind}-{other}-{group}",
         statement=f"{SCHEMES[scheme][0]} ends with {words} return than {SCHEMES[other][0]}: {GROUPS[group]}",
         source=_SOURCE,
-        paper=None,
         kind=kind,
         cell=f"{scheme}-{group}",
         other=f"{other}-{group}",
-        statistic=statistic,
-        margin=RETURN_MARGIN,
-        reason=RETURN_REASON,
+        **(LATE_RETURN if group == "long" else RETURN),
     )
 
 

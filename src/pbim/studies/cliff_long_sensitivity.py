@@ -7,13 +7,13 @@ bonus learns in every seed. The learning rate and the values that a table starts
 from dataclasses import replace
 
 from pbim.results import Claim, Group, HeatPlan
-from pbim.studies.cliff import FIRST_SEED, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
-from pbim.studies.cliff_long import ENV, lengthened
+from pbim.studies.cliff import FIRST_SEED, SCHEMES, grid
+from pbim.studies.cliff_long import CHOSEN, ENV, above, lengthened, stuck
 from pbim.studies.study import Cell, Study
 
+NAME = "cliff-long-sensitivity"
 RATES = (0.01, 0.03, 0.1, 0.3)
 STARTS = (-100.0, 0.0, 100.0)
-CHOSEN = ("none", "rnd", "pbim")
 
 
 def _cell(scheme: str, rate: float, start: float) -> Cell:
@@ -30,33 +30,12 @@ def _cell(scheme: str, rate: float, start: float) -> Cell:
 
 
 def _claims(rate: float, start: float) -> list[Claim]:
-    place, where = f"rate{rate}-start{start:g}", f"with Q learning rate {rate} and start values {start:g}"
-    stuck = Claim(
-        id=f"cliff-long-sensitivity-none-unstable-{place}",
-        statement=f"No IM: the greedy path does not reach the goal {where}",
-        source="Section 4.3 and Figure 6: none converges to a stable path",
-        paper="none converges",
-        kind="never",
-        cell=f"none-{place}",
-        statistic="greedy_length",
-    )
-    above = Claim(
-        id=f"cliff-long-sensitivity-pbim-above-none-{place}",
-        statement=f"PBIM has a higher return than no bonus after episode 3000 {where}",
-        source="Section 4.3 and Figure 5",
-        paper="p < .05",
-        kind="greater",
-        cell=f"pbim-{place}",
-        other=f"none-{place}",
-        statistic="late_return",
-        margin=RETURN_MARGIN,
-        reason=RETURN_REASON,
-    )
-    return [stuck, above]
+    place, where = f"-rate{rate}-start{start:g}", f"with Q learning rate {rate} and start values {start:g}"
+    return [stuck(NAME, "none", place, where), above(NAME, place, f" {where}")]
 
 
 CLIFF_LONG_SENSITIVITY = Study(
-    name="cliff-long-sensitivity",
+    name=NAME,
     title="Longer cliff walking: Q learning rate and start values",
     summary="Is there a learning rate and a start value at which nobody converges, and is PBIM ahead there?",
     cells=tuple(_cell(scheme, rate, start) for rate in RATES for start in STARTS for scheme in CHOSEN),

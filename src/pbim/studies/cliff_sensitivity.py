@@ -16,7 +16,7 @@ from pbim.agents import QLearning
 from pbim.intrinsic import coordinates, one_hot
 from pbim.results import Claim, Group, HeatPlan
 from pbim.shaping import PBIM, ExponentialMean, PreviousRollout
-from pbim.studies.cliff import ENV, FIRST_SCHEMES, NONE, RETURN_MARGIN, RETURN_REASON, SCHEMES, grid
+from pbim.studies.cliff import ENV, FIRST_SCHEMES, NONE, RETURN, SCHEMES, Schemes, grid
 from pbim.studies.study import Cell, Study
 
 RATES = (0.05, 0.1, 0.2, 0.5)
@@ -44,17 +44,18 @@ CENTRINGS: dict[str, tuple[str, Any]] = {
 }
 
 
-def _learner_cells() -> list[Cell]:
+def _learner_cells(group: str, schemes: Schemes, name: str, words: str) -> list[Cell]:
+    """Return a group that varies the Q learning rate and the step cap."""
     return [
         Cell(
-            name=f"{scheme}-rate{rate}-cap{cap}",
-            label=f"{SCHEMES[scheme][0]}, rate {rate}, cap {cap}",
+            name=f"{scheme}-{name}rate{rate}-cap{cap}",
+            label=f"{label}, {words}rate {rate}, cap {cap}",
             scheme=scheme,
-            group="learner",
-            learner=replace(FIRST_SCHEMES[scheme][1], learning_rate=rate, env=replace(ENV, max_steps=cap)),
+            group=group,
+            learner=replace(learner, learning_rate=rate, env=replace(ENV, max_steps=cap)),
             params={"scheme": scheme, "learning_rate": rate, "max_steps": cap},
         )
-        for scheme in ("none", "rnd", "pbim")
+        for scheme, (label, learner) in schemes.items()
         for rate in RATES
         for cap in CAPS
     ]
@@ -123,23 +124,6 @@ def _reading_cells() -> list[Cell]:
     return found
 
 
-def _base_cells() -> list[Cell]:
-    return [
-        Cell(
-            name=f"{scheme}-base-rate{rate}-cap{cap}",
-            label=f"{SCHEMES[scheme][0]}, base reading, rate {rate}, cap {cap}",
-            scheme=scheme,
-            group="base",
-            learner=replace(SCHEMES[scheme][1], learning_rate=rate, env=replace(ENV, max_steps=cap)),
-            params={"scheme": scheme, "learning_rate": rate, "max_steps": cap},
-        )
-        for scheme in ("rnd", "pbim")
-        for rate in RATES
-        for cap in CAPS
-        if (rate, cap) != (NONE.learning_rate, ENV.max_steps)  # which is of the group above
-    ]
-
-
 def _claim(cell: Cell, other: str) -> Claim:
     return Claim(
         id=f"cliff-sensitivity-{cell.name}",
@@ -149,9 +133,7 @@ def _claim(cell: Cell, other: str) -> Claim:
         kind="equal",
         cell=cell.name,
         other=other,
-        statistic="final_return",
-        margin=RETURN_MARGIN,
-        reason=RETURN_REASON,
+        **RETURN,
     )
 
 
@@ -161,12 +143,19 @@ def _control(cell: Cell) -> str:
     return f"none-rate{rate}-cap{cap}"
 
 
-def _heat(title: str, x: str, y: str, cells: list[Cell]) -> HeatPlan:
-    return HeatPlan(title=title, x=x, y=y, statistic="final_return", cells=tuple(cell.name for cell in cells))
+def _heat(title: str, x: str, y: str, cells: list[Cell], **chosen: str) -> HeatPlan:
+    """Return the map of those cells whose parameters are the chosen ones."""
+    names = tuple(cell.name for cell in cells if chosen.items() <= cell.params.items())
+    return HeatPlan(title=f"{title}: final return", x=x, y=y, statistic="final_return", cells=names)
 
 
-_LEARNER, _NETWORK, _CENTRING = _learner_cells(), _network_cells(), _centring_cells()
-_READING, _BASE = _reading_cells(), _base_cells()
+_LEARNER = _learner_cells("learner", {name: FIRST_SCHEMES[name] for name in ("none", "rnd", "pbim")}, "", "")
+_NETWORK, _CENTRING, _READING = _network_cells(), _centring_cells(), _reading_cells()
+_BASE = [
+    cell
+    for cell in _learner_cells("base", {name: SCHEMES[name] for name in ("rnd", "pbim")}, "base-", "base reading, ")
+    if (cell.learner.learning_rate, cell.learner.env) != (NONE.learning_rate, ENV)  # which is of the group above
+]
 _CELLS = [*_LEARNER, *_NETWORK, *_CENTRING, *_READING, *_BASE]
 
 CLIFF_SENSITIVITY = Study(
@@ -185,33 +174,15 @@ CLIFF_SENSITIVITY = Study(
     ),
     grid=grid(ENV),
     heat=(
+        *(_heat(scheme, "learning_rate", "max_steps", _LEARNER, scheme=scheme) for scheme in ("none", "rnd", "pbim")),
         *(
-            _heat(
-                f"{scheme}: final return",
-                "learning_rate",
-                "max_steps",
-                [cell for cell in _LEARNER if cell.scheme == scheme],
-            )
-            for scheme in ("none", "rnd", "pbim")
-        ),
-        *(
-            _heat(
-                f"{scheme}, {optimizer}: final return",
-                "encoding",
-                "size",
-                [cell for cell in _NETWORK if (cell.scheme, cell.params["optimizer"]) == (scheme, optimizer)],
-            )
+            _heat(f"{scheme}, {optimizer}", "encoding", "size", _NETWORK, scheme=scheme, optimizer=optimizer)
             for scheme in ("rnd", "pbim")
             for optimizer in OPTIMIZERS
         ),
-        _heat("pbim: final return", "centring", "encoding", _CENTRING),
+        _heat("pbim", "centring", "encoding", _CENTRING),
         *(
-            _heat(
-                f"pbim, {encoding}: final return",
-                "size",
-                "reading",
-                [cell for cell in _READING if (cell.scheme, cell.params["encoding"]) == ("pbim", encoding)],
-            )
+            _heat(f"pbim, {encoding}", "size", "reading", _READING, scheme="pbim", encoding=encoding)
             for encoding in ENCODINGS
         ),
     ),

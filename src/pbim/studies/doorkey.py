@@ -55,7 +55,7 @@ TABLE: dict[str, dict[str, tuple[float | None, float, float]]] = {
 }
 """The paper's Table 1: time to convergence in frames (None: did not), mean length and its standard deviation."""
 
-STEP = "one step of an episode"
+LENGTH: dict[str, Any] = {"statistic": "final_length", "margin": 1.0, "reason": "one step of an episode"}
 
 
 def cell(
@@ -94,13 +94,10 @@ def shorter(study: str, schemes: Schemes, low: str, high: str, group: str, sourc
         statement=f"{schemes[low][0]} ends with shorter episodes than {schemes[high][0]} at (alpha, gamma) = "
         f"{SETTINGS[group]}",
         source=source,
-        paper=None,
         kind="less",
         cell=f"{low}-{group}",
         other=f"{high}-{group}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
+        **LENGTH,
     )
 
 
@@ -113,7 +110,6 @@ def solves(
         statement=f"{schemes[scheme][0]} {'solves' if does else 'does not solve'} DoorKey within {frames:,} frames at "
         f"(alpha, gamma) = {SETTINGS[group]}",
         source=source,
-        paper=None,
         kind="reaches" if does else "never",
         cell=f"{scheme}-{group}",
         statistic="frames_to_solve",
@@ -137,56 +133,44 @@ def early_claims(study: str, made: Cell, scheme: str, setting: str, frames: int)
         id=f"{study}-{made.name}-length",
         statement=f"{made.label}: mean episode length after {frames:,} frames {where}",
         source="Table 1, mean",
-        paper=f"{mean:g}",
-        kind="estimate",
         cell=made.name,
         statistic="final_length",
-        value=mean,
-        margin=round(0.05 * mean, 3),
-        reason="5% of the paper's figure, which is of one run",
+        **_near(mean, 0.05),
     )
     return [solved, length]
+
+
+def _near(value: float, share: float) -> dict[str, Any]:
+    """Return how a figure of the paper is estimated: to within a share of it."""
+    reason = f"{share:.0%} of the paper's figure, which is of one run"
+    margin = round(share * value, 3)
+    return {"kind": "estimate", "paper": f"{value:g}", "value": value, "margin": margin, "reason": reason}
 
 
 def _table_claims(group: str, scheme: str) -> list[Claim]:
     time, mean, deviation = TABLE[group][scheme]
     name, label = f"{scheme}-{group}", f"{SCHEMES[scheme][0]} at (alpha, gamma) = {SETTINGS[group]}"
-    if time is None:
-        first = Claim(
-            id=f"doorkey-{name}-T",
-            statement=f"{label}: does not converge",
-            source="Table 1, T",
-            paper="N/A",
-            kind="never",
-            cell=name,
-            statistic="frames_to_converge",
-        )
-    else:
-        first = Claim(
-            id=f"doorkey-{name}-T",
-            statement=f"{label}: frames to convergence",
-            source="Table 1, T",
-            paper=f"{time:.3g}",
-            kind="estimate",
-            cell=name,
-            statistic="frames_to_converge",
-            value=time,
-            margin=time / 2,
-            reason="T is the first crossing of one noisy curve; half of it still tells the paper's slow from its fast",
-        )
+    decided: dict[str, Any] = {"kind": "never", "paper": "N/A"}
+    if time is not None:
+        why = "T is the first crossing of one noisy curve; half of it still tells the paper's slow from its fast"
+        decided = {"kind": "estimate", "paper": f"{time:.3g}", "value": time, "margin": time / 2, "reason": why}
+    first = Claim(
+        id=f"doorkey-{name}-T",
+        statement=f"{label}: {'does not converge' if time is None else 'frames to convergence'}",
+        source="Table 1, T",
+        cell=name,
+        statistic="frames_to_converge",
+        **decided,
+    )
     rest = (("converged_length", "mean", mean, 0.05), ("converged_std", "deviation", deviation, 0.15))
     return [first] + [
         Claim(
             id=f"doorkey-{name}-{word}",
             statement=f"{label}: {'mean' if word == 'mean' else 'standard deviation of'} episode length at the end",
             source=f"Table 1, {word}",
-            paper=f"{value:g}",
-            kind="estimate",
             cell=name,
             statistic=statistic,
-            value=value,
-            margin=round(share * value, 3),
-            reason=f"{share:.0%} of the paper's figure, which is of one run",
+            **_near(value, share),
         )
         for statistic, word, value, share in rest
     ]
@@ -195,7 +179,7 @@ def _table_claims(group: str, scheme: str) -> list[Claim]:
 def _pair(
     group: str, low: str, high: str, statistic: str, words: str, source: str, paper: str, **changes: Any
 ) -> Claim:
-    fields: dict[str, Any] = {"kind": "less", "margin": 1.0, "reason": STEP, **changes}
+    fields: dict[str, Any] = {"kind": "less", **LENGTH, "statistic": statistic, **changes}
     return Claim(
         id=f"doorkey-{low}-{fields['kind']}-{high}-{statistic}-{group}",
         statement=f"{SCHEMES[low][0]} {words} {SCHEMES[high][0]} at (alpha, gamma) = {SETTINGS[group]}",
@@ -203,7 +187,6 @@ def _pair(
         paper=paper,
         cell=f"{low}-{group}",
         other=f"{high}-{group}",
-        statistic=statistic,
         **fields,
     )
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pbim.results import Claim, Group
 from pbim.shaping import PBIM, InexactPBIM
-from pbim.studies.doorkey import ENV, GAMMA, SETTINGS, STEP, cell, early_claims
+from pbim.studies.doorkey import ENV, GAMMA, LENGTH, SETTINGS, cell, early_claims
 from pbim.studies.study import Cell, Study
 
 FRAMES = 3_000_000
@@ -62,9 +62,7 @@ def _centred_shorter(reading: str, reward: str) -> Claim:
         kind="less",
         cell=f"{reading}-pbim-{group}{reward}",
         other=f"{reading}-pbim-no-norm-{group}{reward}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
+        **LENGTH,
     )
 
 

@@ -6,10 +6,10 @@ that lies in the current rollout.
 
 from typing import Any
 
-from pbim.results import Claim, Group, HeatPlan
+from pbim.results import Claim, HeatPlan
 from pbim.shaping import PBIM
 from pbim.studies.cliff_sensitivity import CENTRINGS
-from pbim.studies.doorkey import GAMMA, SETTINGS, cell
+from pbim.studies.doorkey import GAMMA, GROUPS, SETTINGS, cell
 from pbim.studies.study import Study
 
 FRAMES = 2_000_000
@@ -50,25 +50,13 @@ DOORKEY_SENSITIVITY = Study(
     title="DoorKey-8x8: what the paper leaves open",
     summary="PBIM under the readings of F-bar, recurrence, values, scale, and what is settled when and where.",
     cells=tuple(
-        cell(
-            variant,
-            f"PBIM, {label}",
-            shaping,
-            group,
-            total_frames=FRAMES,
-            params={"variant": variant},
-            **changes,
-        )
+        cell(variant, f"PBIM, {label}", shaping, group, total_frames=FRAMES, params={"variant": variant}, **changes)
         for group in PLACES
         for variant, (label, shaping, changes) in VARIANTS.items()
     ),
     seeds=4,
     claims=tuple(_claim(variant, group) for group in PLACES for variant in VARIANTS),
-    groups=tuple(
-        Group(name=name, label=f"alpha {alpha}, gamma {gamma}")
-        for name, (alpha, gamma) in SETTINGS.items()
-        if name in PLACES
-    ),
+    groups=tuple(group for group in GROUPS if group.name in PLACES),
     heat=(
         HeatPlan(
             title="PBIM: final length",

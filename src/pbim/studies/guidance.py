@@ -58,29 +58,26 @@ def _cells(gae_lambda: float) -> list[Cell]:
     return found
 
 
-MARGINS: dict[str, tuple[float, str]] = {
-    "equal": (100_000.0, "25% of the 0.4 M frames that prototypes took there"),
-    "no-less": (50_000.0, "25% of the 0.2 M frames that the fastest prototypes took"),
-    "less": (25_000.0, "2.5% of the training given"),
+MARGINS: dict[str, dict[str, Any]] = {
+    "equal": {"margin": 100_000.0, "reason": "25% of the 0.4 M frames that prototypes took there"},
+    "no-less": {"margin": 50_000.0, "reason": "25% of the 0.2 M frames that the fastest prototypes took"},
+    "less": {"margin": 25_000.0, "reason": "2.5% of the training given"},
 }
 """The smallest difference in frames that matters, by kind of claim."""
-STEPS = (2.0, "two steps, of about forty")
+STEPS: dict[str, Any] = {"margin": 2.0, "reason": "two steps, of about forty"}
 
 
 def compared(number: str, kind: ClaimKind, statistic: str, one: Cell, other: Cell, words: str) -> Claim:
     """Return the claim that one cell is to another as ``kind`` says."""
-    margin, reason = STEPS if statistic == "final_length" else MARGINS[kind]
     return Claim(
         id=f"guidance-{number}-{one.name}-{kind}-{other.name}-{statistic}",
         statement=f"{_named(one)} {words} {_named(other)}",
         source=f"{_SOURCE}, claim {number}",
-        paper=None,
         kind=kind,
         cell=one.name,
         other=other.name,
         statistic=statistic,
-        margin=margin,
-        reason=reason,
+        **(STEPS if statistic == "final_length" else MARGINS[kind]),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pbim.intrinsic import EpisodicCount
 from pbim.results import Claim, Group
 from pbim.results.records import ClaimKind
-from pbim.studies.guidance import MARGINS, STEPS, grm, guided
+from pbim.studies.guidance import compared, grm, guided
 from pbim.studies.study import Cell, Study
 
 ALPHAS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
@@ -37,19 +37,8 @@ CELLS = {made.name: made for delay in (STRONG, WEAK) for alpha in ALPHAS for mad
 
 
 def _claim(kind: ClaimKind, statistic: str, one: str, other: str, words: str) -> Claim:
-    margin, reason = STEPS if statistic == "final_length" else MARGINS[kind]
-    return Claim(
-        id=f"guidance-alpha-{one}-{kind}-{other}-{statistic}",
-        statement=f"{CELLS[one].label} {words} {CELLS[other].label}",
-        source=_SOURCE,
-        paper=None,
-        kind=kind,
-        cell=one,
-        other=other,
-        statistic=statistic,
-        margin=margin,
-        reason=reason,
-    )
+    found = compared("alpha", kind, statistic, CELLS[one], CELLS[other], words)
+    return replace(found, statement=f"{CELLS[one].label} {words} {CELLS[other].label}", source=_SOURCE)
 
 
 _PLATEAU = (0.01, 0.05)

@@ -13,9 +13,9 @@ from pbim.agents import QLearning
 from pbim.intrinsic import RND
 from pbim.results import Claim, Group
 from pbim.shaping import GRM, Geometric, NoBonus, Shaping
-from pbim.studies.cliff import NONE as CLIFF, RETURN_MARGIN, RETURN_REASON, SCHEMES as CLIFF_SCHEMES
+from pbim.studies.cliff import NONE as CLIFF, RETURN, SCHEMES as CLIFF_SCHEMES
 from pbim.studies.cliff_long import lengthened
-from pbim.studies.doorkey import GAMMA, STEP, cell
+from pbim.studies.doorkey import GAMMA, LENGTH, cell
 from pbim.studies.doorkey_16 import ENV as LARGE
 from pbim.studies.doorkey_conversions import MAIN
 from pbim.studies.held_out import MARGINS, TASKS
@@ -65,13 +65,10 @@ def _shorter(place: str, other: str) -> Claim:
         id=f"guidance-transfer-rule-shorter-{other}-{place}",
         statement=f"{PLACES[place][0]}: the rule ends with shorter episodes than {SCHEMES[other][0].lower()}",
         source=_SOURCE,
-        paper=None,
         kind="less",
         cell=f"rule-{place}",
         other=f"{other}-{place}",
-        statistic="final_length",
-        margin=1.0,
-        reason=STEP,
+        **LENGTH,
     )
 
 
@@ -80,7 +77,6 @@ def _learns(place: str) -> Claim:
         id=f"guidance-transfer-rule-solves-{place}",
         statement=f"{PLACES[place][0]}: the rule solves the task within the frames given",
         source=_SOURCE,
-        paper=None,
         kind="reaches",
         cell=f"rule-{place}",
         statistic="frames_to_solve",
@@ -132,19 +128,15 @@ def _tabular_cell(scheme: str, task: str) -> Cell:
 
 
 def _harmless(scheme: str, other: str, task: str) -> Claim:
-    margin, reason = MARGINS.get(task, (RETURN_MARGIN, RETURN_REASON))
     words = TABULAR[scheme][0][0].lower() + TABULAR[scheme][0][1:]
     return Claim(
         id=f"guidance-tabular-{scheme}-no-less-{other}-{task}",
         statement=f"{TABULAR_TASKS[task][0]}: {words}, ends with no lower return than {TABULAR[other][0]}",
         source=_SOURCE,
-        paper=None,
         kind="no-less",
         cell=f"{scheme}-{task}",
         other=f"{other}-{task}",
-        statistic="final_return",
-        margin=margin,
-        reason=reason,
+        **RETURN | MARGINS.get(task, {}),
     )
 
 

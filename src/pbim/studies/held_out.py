@@ -49,10 +49,10 @@ SCHEMES: dict[str, tuple[str, Shaping[Any]]] = {
     "raw": ("Raw bonus", Raw()),
     **{name: {**CONVERSIONS, **CENTRED}[name] for name in ("pbim", *REPAYING)},
 }
-MARGINS = {
-    "cliff": (10.0, "a fall costs 100, so 10 is one more fall in ten episodes"),
-    "taxi": (2.0, "two more steps of the 13 that a ride takes"),
-    "river": (2.5, "what a window at the left bank earns; at the right bank it is 33"),
+MARGINS: dict[str, dict[str, Any]] = {
+    "cliff": {"margin": 10.0, "reason": "a fall costs 100, so 10 is one more fall in ten episodes"},
+    "taxi": {"margin": 2.0, "reason": "two more steps of the 13 that a ride takes"},
+    "river": {"margin": 2.5, "reason": "what a window at the left bank earns; at the right bank it is 33"},
 }
 
 
@@ -70,18 +70,15 @@ def _cell(scheme: str, task: str) -> Cell:
 
 
 def _claim(scheme: str, task: str, kind: ClaimKind, words: str, other: str = "none") -> Claim:
-    margin, reason = MARGINS[task]
     return Claim(
         id=f"held-out-{scheme}-{kind}-{other}-{task}",
         statement=f"{TASKS[task][0]}: {SCHEMES[scheme][0]} {words} {SCHEMES[other][0].lower()}",
         source="pbim's own question: does what was chosen on DoorKey-8x8 hold here?",
-        paper=None,
         kind=kind,
         cell=f"{scheme}-{task}",
         other=f"{other}-{task}",
         statistic="final_return",
-        margin=margin,
-        reason=reason,
+        **MARGINS[task],
     )
 
 
