@@ -84,6 +84,36 @@ def test_eipo_learns_from_the_papers_utilities(max_stage):
     assert int(method.policy(state)) == (EXTRINSIC if max_stage else MIXED)
 
 
+def values_of(chance, policy, reward):
+    """Solve V = sum_a policy (reward + GAMMA sum_s' chance V), states (S,)."""
+    moves = np.einsum("sa,sat->st", policy, chance)
+    return np.linalg.solve(np.eye(len(policy)) - GAMMA * moves, (policy * reward).sum(1))
+
+
+def test_eipos_utilities_sum_to_the_difference_of_the_objectives():
+    """Solved exactly: who learns from U collects J(mixed) - alpha J_E(extrinsic) in the max stage, minus it in the min.
+
+    The law holds for every pair of policies (performance difference lemma), so it knows nothing of how U is written.
+    """
+    rng, states, alpha, scale = np.random.default_rng(5), 4, 0.3, 2.0
+    chance = rng.dirichlet(np.ones(states), size=(states, ACTIONS))
+    reward, bonus = scale * rng.normal(size=(2, states, ACTIONS))
+    mixed, extrinsic = rng.dirichlet(np.ones(ACTIONS), size=(2, states))
+    task, extra = values_of(chance, mixed, reward), values_of(chance, mixed, bonus)
+    own = values_of(chance, extrinsic, reward)
+    critics = np.stack([task, extra, own])
+    here = np.broadcast_to(critics[:, :, None], (3, states, ACTIONS))
+    after = np.einsum("sat,ct->csa", chance, critics)
+    seen = Experience(reward / scale, bonus / scale, here, after, after, np.ones_like(reward, bool), np.zeros((1, 1)))
+    seen = Experience(*map(jnp.asarray, seen))  # a row per state, a lane per action, each an episode of one step
+    method = EIPO()
+    config, state = learner(method, reward_scale=scale), EIPOState(jnp.asarray(alpha), jnp.ones((), bool), jnp.zeros(2))
+    _, up, down = method.utilities(config, state, seen, method.advantages(config, seen))
+    difference = (1 + alpha) * task + extra - alpha * own
+    np.testing.assert_allclose(values_of(chance, mixed, np.asarray(up)), difference, atol=1e-4)
+    np.testing.assert_allclose(values_of(chance, extrinsic, np.asarray(down)), -difference, atol=1e-4)
+
+
 def test_eipo_estimates_advantages_over_many_steps():
     """With lambda, each critic's target is its value plus its own generalised advantage; ends cut the sums."""
     method, seen, lam = EIPO(), experience(3), 0.8
@@ -188,9 +218,16 @@ def test_bsrs_adds_differences_of_the_learners_value():
     for lane, last in enumerate((1, 3, 4)):
         total = (powers[: last + 1] * added[: last + 1, lane]).sum()
         np.testing.assert_allclose(total, -0.7 * seen.value[0, 0, lane] / 2, rtol=1e-5)
-    still = BSRS(eta=0.0).lesson(learner(BSRS(eta=0.0)), (), seen)
-    plain = PLAIN.lesson(learner(PLAIN, method=None), (), seen)
-    np.testing.assert_allclose(still.advantage, plain.advantage)
+
+
+def test_bsrs_is_a_learner_whose_critic_counts_more():
+    """R + gamma V' - V + eta (gamma V' - V) is the error of a critic (1 + eta) V, at any lambda and scale."""
+    seen, eta = experience(1), 0.7
+    larger = seen._replace(value=(1 + eta) * seen.value, next_value=(1 + eta) * seen.next_value)
+    found = BSRS(eta=eta).lesson(learner(BSRS(eta=eta), reward_scale=2.0), (), seen)
+    plain = PLAIN.lesson(learner(PLAIN, method=None, reward_scale=2.0), (), larger)
+    np.testing.assert_allclose(found.advantage, plain.advantage, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.target - seen.value, plain.target - larger.value, rtol=1e-4, atol=1e-5)
 
 
 def test_two_critics_add_advantages_of_their_own_discounts():
@@ -258,6 +295,7 @@ def test_settings_out_of_range_are_refused():
         (lambda: TwoCritics(extrinsic=0.0), "extrinsic"),
         (lambda: Adops(rise_frames=-1), "rise_frames"),
         (lambda: Adops(epsilon=0.0), "epsilon"),
+        (lambda: Adops(epsilon=float("inf")), "epsilon"),
     ):
         with pytest.raises(InputError, match=words):
             make()

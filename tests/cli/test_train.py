@@ -238,6 +238,8 @@ def test_damaged_lines_and_settings_are_named(tmp_path, capsys):
         ({"method": "adops", "critics": "joint"}, "needs two critics"),
         ({"method": "eipo", "intrinsic": "none", "shaping": None}, "needs a bonus"),
         ({"alpha_rate": 0.5}, "must go with --method eipo"),
+        ({"eta": 0.5}, "must go with --intrinsic icm or --method bsrs"),
+        ({"skills": 1, "intrinsic": "diayn"}, "--skills must be a whole number of at least 2, received 1"),
         ({"words": ["--resume"]}, "has no checkpoint"),
         ({"chunk": 0}, "chunk"),
         ({"evaluate_every": -1}, "evaluate_every"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.agents._checks import check_numbers
 from pbim.agents.method import Experience, Method, check_bonus, check_critics
 from pbim.errors import InputError
 from pbim.shaping import ADOPS_GUARANTEE, Guarantee, Raw, adopes
@@ -35,10 +36,8 @@ class Adops(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rise_frames < 0:
-            raise InputError(f"rise_frames must be at least 0, received {self.rise_frames}: 0 corrects fully at once")
-        if not self.epsilon > 0:
-            raise InputError(f"epsilon must be positive, received {self.epsilon}: 1e-6 is usual")
+        check_numbers(self, "[0, inf)", "rise_frames")
+        check_numbers(self, "(0, inf)", "epsilon")
 
     def check(self, config: "PPO") -> None:
         """Refuse a learner without a bonus or without two critics of one discount."""
@@ -77,6 +76,6 @@ class Adopes(Adops):
     """ADOPS whose correction rises from nothing to all of it: at first the bonus explores as it is."""
 
     kind: ClassVar[str] = "adopes"
-    summary: ClassVar[str] = "the same, with a share of the correction that rises to one"
+    summary: ClassVar[str] = "corrects the bonus as adops does, by a share that rises to one"
 
     rise_frames: int = 1_000_000

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 class BSRS(Method):
     """Add gamma Phi(s') - Phi(s) with the potential Phi = eta V, V the critic's value of all that is learned from.
 
-    It needs no bonus; with one, it is added to the converted bonus. V converges to V* / (1 + eta): a rollout's
-    potential is fixed, and the next rollout has another. The tabular update contracts for
-    -1 < eta < (1 - gamma) / (1 + gamma); a critic that takes small steps bears more.
+    It needs no bonus; with one, it is added to the converted bonus. A rollout's potential is fixed, and the next one
+    has another. The advantages are those of plain PPO whose critic says (1 + eta) V, so once V has converged, to
+    V* / (1 + eta), nothing is left of it. Tabular value iteration contracts for -1 < eta < (1 - gamma) / (1 + gamma);
+    a critic that takes small steps bears more.
 
     Attributes:
         eta: The potential in units of the value, above -1.

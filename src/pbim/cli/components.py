@@ -191,15 +191,15 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
 def _refuse_foreign(*names: str) -> None:
     """Refuse the option of a component that was not chosen; what nobody has is for tyro to refuse."""
     families: tuple[Family, ...] = ("shaping", "intrinsic", "method")
-    for family in families:
-        if family == "method" and find_spec("jax") is None:
-            continue
-        owners = [cls.kind for cls in known(family) if set(names) & set(options_of(cls))]
-        if owners:
-            raise InputError(
-                f"--{names[0]} must go with --{family} {' or '.join(owners)}, received it without: name one of them"
-                + (", and the bonus that it converts" if family == "shaping" else "")
-            )
+    owners = {
+        family: [cls.kind for cls in known(family) if set(names) & set(options_of(cls))]
+        for family in families
+        if family != "method" or find_spec("jax") is not None
+    }
+    named = " or ".join(f"--{family} {' or '.join(kinds)}" for family, kinds in owners.items() if kinds)
+    if named:
+        converts = ", and the bonus that it converts" if owners["shaping"] else ""
+        raise InputError(f"--{names[0]} must go with {named}, received it without: name one of them{converts}")
 
 
 def registry(*, exact: bool = False) -> tyro.constructors.ConstructorRegistry:

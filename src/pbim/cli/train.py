@@ -140,8 +140,8 @@ def _with_skills(env: Any, count: str) -> Any:
 
     if count == "none":
         return env
-    if not count.removeprefix("-").isdecimal():
-        raise InputError(f"--skills must be a whole number of at least 2, received {count!r}: 8 is usual")
+    if not count.isdecimal() or int(count) < 2:
+        raise InputError(f"--skills must be a whole number of at least 2, received {count}: 8 is usual")
     return Skills(env=env, count=int(count))
 
 
