@@ -13,7 +13,7 @@ from pbim.verification._continuous import Features, fit_class
 from pbim.verification._diagnosis import mistake
 from pbim.verification._graph import Graph, build, code, ways as ways_of
 from pbim.verification._inversions import episodes, invert
-from pbim.verification._log import LARGEST, Columns, Key, States, is_continuous, number_rows, number_states, read
+from pbim.verification._log import LARGEST, Columns, Key, States, is_continuous, keyed, number_rows, number_states, read
 from pbim.verification._potential import Fit, fit
 from pbim.verification._search import Search
 from pbim.verification.audit_report import AuditReport, Coverage
@@ -79,6 +79,13 @@ def audit(
     gamma = float(gamma)
     if tolerance is not None and not (isinstance(tolerance, int | float | np.floating) and 0 <= tolerance < 1):
         raise InputError(f"tolerance must be in [0, 1), received {tolerance!r}: it is relative to the largest pay")
+    if key is not None and features is not None:
+        raise InputError(
+            "features must be left out where key= tells states apart, received both: key= makes the audit exact, "
+            "features= fits a class of potentials"
+        )
+    if key is not None:
+        obs, next_obs = keyed("obs", obs, key), keyed("next_obs", next_obs, key)
     obs, next_obs, log = read(
         obs=obs,
         next_obs=next_obs,
@@ -92,7 +99,7 @@ def audit(
 
     def states() -> States:
         if not known:
-            known.append(number_states(obs, next_obs, key))
+            known.append(number_states(obs, next_obs))
         return known[0]
 
     if features is not None or (key is None and is_continuous(obs, states)):
@@ -226,7 +233,7 @@ def _coverage(log: Columns, graph: Graph, found: Fit) -> Coverage:
         states=graph.states,
         ends=len(np.unique(graph.target[graph.ends])),
         dead_ends=int((graph.live & ~left).sum()),
-        components=graph.components,
+        components=len(np.unique(graph.component)),
         checks=found.checks(graph),
     )
 

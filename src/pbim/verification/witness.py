@@ -116,7 +116,7 @@ class Witness:
 
     def _cycle(self) -> str:
         pays = sum(step.pay for step in self.way.steps)
-        agree = pays * self.difference > 0
+        agree = pays != 0 and (pays > 0) == (self.difference > 0)
         verb = "is paid" if not agree else "pays" if pays > 0 else "costs"
         rows = ", ".join(str(step.row) for step in self.way.steps[:SHOWN])
         path = str(replace(self.way, repeats=None))
