@@ -260,7 +260,7 @@ def _column(name: str, value: Any) -> Any:
 
 
 def _merges(array: NDArray[Any]) -> bool:
-    """Tell whether an array may hold entries of a list as equal that are not: 1 and "1", b"" and b"\\0", 2**60 + 1."""
+    """Tell whether an array may hold entries of a list as equal that are not: 1 and "1", texts that end in zeros."""
     return array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= EXACT).any()))
 
 

@@ -28,7 +28,7 @@ from pbim.verification._graph import NONE, Floats, Graph, Ints, Ways
 WEAK = 1e-12
 """An equation whose coefficients are all smaller than this says nothing about its unknowns."""
 FLOOR = 1e-11
-"""What our own arithmetic may be off, relative to the largest value of the component: it leaves out what is below ``WEAK``."""
+"""What our own arithmetic may be off, relative to the component's largest: it leaves out what is below ``WEAK``."""
 SAMPLES, SAFETY = 8, 4
 """How often rounding is tried out, and times what is found counts as rounding still."""
 

@@ -1,6 +1,6 @@
 """Is a reward term safe in every MDP? The answer from a log of transitions, without a model."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -103,7 +103,7 @@ def audit(
         return known[0]
 
     if features is not None or (key is None and is_continuous(obs, states)):
-        return _judge_class(obs, next_obs, log, gamma, features)
+        return _judge_class(obs, next_obs, log, states, gamma, features)
     actions = None if action is None else number_rows(action, "action")
     if actions is not None and len(actions) != len(log.term):
         raise InputError(f"action must have {len(log.term):,} entries like term, received {len(actions):,}: cut it")
@@ -137,7 +137,7 @@ def _judge(log: Columns, states: States, gamma: float, actions: Any, noise: floa
         potential_based=reason == "safe",
         violation=violation,
         witness=witness,
-        coverage=_coverage(log, graph, found),
+        coverage=_coverage(log, graph, found.checks(graph)),
         inversions=None if ranking is None else ranking.count,
         ranking=ranking,
         reason=reason,
@@ -180,7 +180,9 @@ def _steady_by_action(log: Columns, states: States, graph: Graph, apart: Any, ac
     return bool(again.any() and steady.all())
 
 
-def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: Features | None) -> AuditReport:
+def _judge_class(
+    obs: Any, next_obs: Any, log: Columns, states: Callable[[], States], gamma: float, features: Features | None
+) -> AuditReport:
     """Return the verdict of a class of potentials."""
     if not isinstance(obs, np.ndarray) or not isinstance(next_obs, np.ndarray) or obs.dtype.kind not in "biuf":
         raise InputError("obs must be an array of numbers for features, received other objects: pass key= instead")
@@ -203,15 +205,11 @@ def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: 
     )
     way = Way(start=None, steps=(step,), repeats=None, total=step.pay)
     witness = Witness(kind="transition", way=way, instead=None, difference=found.worst, gamma=gamma)
-    count = len(log.term)
     return AuditReport(
         potential_based=found.explains,
         violation=abs(found.worst) / (log.scale or 1.0),
         witness=None if found.explains else witness,
-        coverage=Coverage(
-            transitions=count, distinct=count, states=count, ends=int(log.terminated.sum()), dead_ends=0, components=1,
-            checks=count,
-        ),
+        coverage=_coverage(log, build(states(), log.terminated, log.term), found.judged),
         inversions=None if ranking is None else ranking.count,
         ranking=ranking,
         reason="safe" if found.explains else "undecided" if found.rival is None else found.rival.reason,
@@ -221,10 +219,10 @@ def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: 
         rival=None if found.rival is None else found.rival.in_words,
         rival_share=found.rival_share,
         evaluate=lambda: found.potential,
-    )  # fmt: skip
+    )
 
 
-def _coverage(log: Columns, graph: Graph, found: Fit) -> Coverage:
+def _coverage(log: Columns, graph: Graph, checks: int) -> Coverage:
     left = np.zeros(graph.states, dtype=bool)
     left[graph.source] = True
     return Coverage(
@@ -234,7 +232,8 @@ def _coverage(log: Columns, graph: Graph, found: Fit) -> Coverage:
         ends=len(np.unique(graph.target[graph.ends])),
         dead_ends=int((graph.live & ~left).sum()),
         components=len(np.unique(graph.component)),
-        checks=found.checks(graph),
+        checks=checks,
+        paid=int(np.count_nonzero(log.term)),
     )
 
 
