@@ -139,6 +139,11 @@ def test_an_environment_is_played(here, capsys):
         (("FrozenLake-v1", "--term", "info:prob", "--obs", "x"), "--obs must go with a file"),
         (("FrozenLake-v1", "--term", "info:prob", "--episodes", "0"), "episodes must be a whole number"),
         (("FrozenLake-v1", "--term", "info:prob", "--policy", "greedy"), "--policy must be a function"),
+        (("good.npz", "--episodes", "3"), "--episodes must go with an environment, received it with 'good.npz'"),
+        (("good.npz", "--policy", "mine_for_audit:right"), "--policy must go with an environment"),
+        (("minari:any/log-v0", "--obs", "x"), "--obs must go with a .parquet or .npz file"),
+        (("minari:any/log-v0", "--seed", "1"), "--seed must go with an environment"),
+        (("good.npz", "--features", "mine_for_audit:broken"), "--features must be a function that works"),
         (("columnless.npz",), "a log must have columns, received 'columnless.npz', which has none"),
         (("good.npz", "--key", "mine_for_audit:broken"), "which raised ZeroDivisionError: division by zero in line"),
         (
@@ -160,6 +165,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(here, log, arguments, words, 
     assert main(["audit", *arguments]) == 2
     said = capsys.readouterr()
     assert words in said.err
+    assert "correct it: " not in said.err  # one sentence, not one inside another
     assert said.out == ""
     assert len(said.err.strip().splitlines()) == 1
     assert sorted(path for path in here.iterdir() if path.name != "__pycache__") == before

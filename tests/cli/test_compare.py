@@ -58,6 +58,11 @@ def test_environments_on_the_host_are_compared_too(tmp_path, capfd):
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometric,delay=3"], "no setting delay"),
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometric,rate"], "NAME,FIELD=VALUE"),
         (["CliffWalk", "--intrinsic", "count", "--seeds", "0"], "seeds must be"),
+        (
+            ["CliffWalk", "--intrinsic", "count", "--shaping", "none"],
+            "at least two conversions to compare",
+        ),
+        (["CliffWalk", "--intrinsic", "count", "--jobs", "0"], "jobs must be at least 1"),
         (["--logs", "raw=nothing*"], "matches none"),
         (["--logs", "raw"], "NAME=PATH"),
         (["--logs", "raw=.", "raw=."], "received raw twice: join its paths by a comma"),
@@ -65,8 +70,9 @@ def test_environments_on_the_host_are_compared_too(tmp_path, capfd):
 )
 def test_bad_input_is_one_sentence(words, said, capsys):
     assert main(["compare", *words]) == 2
-    error = capsys.readouterr().err
+    out, error = capsys.readouterr()
     assert said in error
+    assert out == ""
     assert "Traceback" not in error
 
 

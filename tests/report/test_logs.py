@@ -9,6 +9,7 @@ import pytest
 from pbim.errors import InputError
 from pbim.report import build, logs
 from pbim.report.evidence import gather
+from pbim.report.page import render
 from pbim.results import comparisons
 
 STEPS = np.arange(1, 41) * 250.0
@@ -114,7 +115,9 @@ def test_runs_are_cut_where_the_shortest_ends_and_compared(tmp_path):
         (None, "must name files or folders"),
         ("step,score\n1,2\n2,3\n", "column for the return"),
         ("step,return\n1,2\n", "at least 2 rows"),
-        ("step,return\n", "column for the step"),
+        ("step,return\n", "at least 2 rows with a step and a return, received .* with 0"),
+        ("step,return\n1,nan\n2,nan\n", "at least 2 rows with a step and a return, received .* with 0"),
+        ("hello\nworld\n", "with no column of numbers"),
         ("", "readable"),
     ],
 )
@@ -123,6 +126,49 @@ def test_what_cannot_be_compared_is_said_in_one_sentence(content, words, tmp_pat
         (tmp_path / "a.csv").write_text(content)
     with pytest.raises(InputError, match=words):
         logs.read(tmp_path)
+
+
+def test_a_path_is_one_run(tmp_path):
+    """A folder of several runs, or one run named twice, would be counted as seeds that nobody trained."""
+    for seed in range(2):
+        folder = tmp_path / "all" / str(seed)
+        folder.mkdir(parents=True)
+        rllib(folder, course(seed))
+        tensorboard(tmp_path / "tb" / str(seed), course(seed))
+    for place in ("all", "tb"):
+        with pytest.raises(InputError, match=r"one run per path, received .* with the logs of 2: name each"):
+            logs.read(tmp_path / place)
+    runs = [logs.read(folder) for folder in (tmp_path / "all").iterdir()]
+    with pytest.raises(InputError, match="each run once"):
+        logs.evidence({"raw": runs, "converted": runs[:1]})
+
+
+def test_a_run_whose_return_becomes_nan_says_why_it_ends(tmp_path):
+    plain(tmp_path, course(0))
+    longer, rows = logs.read(tmp_path), course(1)
+    rows["return"][30:] = float("nan")
+    (tmp_path / "b").mkdir()
+    plain(tmp_path / "b", rows)
+    found = logs.evidence({"raw": [longer], "converted": [logs.read(tmp_path / "b")]})
+    assert "Cut at 7,500 steps" in found.study.summary
+    assert "has its last return (10 rows without one follow)" in found.study.summary
+
+
+def test_the_page_answers_first(tmp_path):
+    cells = {}
+    for name, gain in (("raw", 1.0), ("converted", 2.0), ("none", 1.0)):
+        for seed in range(4):
+            folder = tmp_path / f"{name}{seed}"
+            folder.mkdir()
+            plain(folder, course(seed, gain))
+            cells.setdefault(name, []).append(logs.read(folder))
+    found = logs.evidence(cells, claims=comparisons({name: name for name in cells}))
+    top = render(found).partition('class="tiles"')[0]
+    assert "Learns faster, by the return over the whole training: converted than none and raw." in top
+    assert "Ends better, by the return of the last tenth: converted than none and raw." in top
+    assert found.headline in top
+    alone = logs.evidence({name: runs[:1] for name, runs in cells.items()}, claims=found.study.claims)
+    assert "Ends better, by the return of the last tenth: undecided." in render(alone)
 
 
 def test_a_column_can_be_named_and_must_exist(tmp_path):

@@ -51,8 +51,11 @@ def test_its_verdict_is_that_of_its_arrays(dataset, log, capsys):
     assert main(["audit", dataset, "--term", "info:safe", "--gamma", "0.9"]) == 0
     capsys.readouterr()
     assert main(["audit", dataset, "--term", "reward", "--gamma", "0.9", "--json"]) == 1
-    expected = json.loads(pbim.audit(**log, term=log["extrinsic"], gamma=0.9).to_json())
+    others = {name: column for name, column in log.items() if name != "extrinsic"}  # nothing to rank a reward against
+    expected = json.loads(pbim.audit(**others, term=log["extrinsic"], gamma=0.9).to_json())
     assert json.loads(capsys.readouterr().out) == expected
+    assert main(["audit", dataset, "--term", "info:safe", "--gamma", "0.9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["inversions"] is not None
 
 
 def test_what_is_not_there_is_said_in_one_sentence(dataset, capsys):

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import tyro
@@ -78,11 +78,15 @@ class Audit:
         except InputError as error:
             return refuse(error, as_json=self.json)
         print(report.to_json() if self.json else report)
-        return SAFE if report.potential_based and report.coverage.checks else UNSAFE
+        return SAFE if report.potential_based and report.tested else UNSAFE
 
     def _report(self) -> AuditReport:
         given = {name: getattr(self, name) for name in (*NEEDED, *OPTIONAL) if getattr(self, name) is not None}
-        columns = read_log(self.source, given) if is_log(self.source) else self._played(given)
+        if is_log(self.source):
+            self._refuse_options_of_playing()
+            columns = read_log(self.source, given)
+        else:
+            columns = self._played(given)
         return audit(
             **columns,
             gamma=self.gamma,
@@ -90,6 +94,15 @@ class Audit:
             features=None if self.features is None else _function("features", self.features),
             tolerance=self.tolerance,
         )
+
+    def _refuse_options_of_playing(self) -> None:
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in ("episodes", "policy", "seed", "max_steps"):
+            if getattr(self, name) != defaults[name]:
+                raise InputError(
+                    f"--{name.replace('_', '-')} must go with an environment, received it with {self.source!r}, which "
+                    "is a log: leave it out"
+                )
 
     def _played(self, given: dict[str, str]) -> dict[str, Any]:
         foreign = [name for name in given if name != "term"]
@@ -143,7 +156,7 @@ def _function(option: str, path: str) -> Callable[..., Any]:
             f"--{option} must be a function as package.module:function, received {path!r} ({error}): correct it"
         ) from None
     if not callable(found):
-        raise InputError(f"--{option} must be a function, received {path!r}, a {type(found).__name__}: name a function")
+        raise InputError(f"--{option} must be a function, received {path!r}, of type {type(found).__name__}: name one")
 
     def call(*arguments: Any) -> Any:
         try:

@@ -68,6 +68,8 @@ class Compare:
         default = cls(learner=learner, env_name=env_name, line=shlex.join(["pbim", "compare", *arguments]))
         made = components.read(cls, "compare", words, default)
         cells = tuple((name.replace(",", "-"), _changes(name, made.learner)) for name in dict.fromkeys(names))
+        if len(cells) < 2:
+            raise InputError(f"shaping must name at least two conversions to compare, received {names[0]}: add none")
         return replace(made, conversions=cells)
 
     def run(self) -> int:
@@ -75,6 +77,7 @@ class Compare:
         from pbim.config import kind_of
         from pbim.studies.comparison import comparison
 
+        self.running.check()
         bonus, env = kind_of(self.learner.intrinsic), self.env_name
         place = re.sub(r"[^A-Za-z0-9.]+", "-", f"{env}-{bonus}").strip("-").lower()
         study = comparison(

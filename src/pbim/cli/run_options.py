@@ -30,8 +30,8 @@ class RunOptions:
     wandb: str | None = None
     """Send the finished runs to this project of Weights & Biases too."""
 
-    def run(self, study: "Study", out: Path, *, command: str, published: Path | None = None) -> int:
-        """Run a study into a folder and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
+    def check(self) -> None:
+        """Refuse options that cannot work, before anything is printed or written."""
         from pbim.results import sinks
 
         if self.jobs is not None and self.jobs < 1:
@@ -41,6 +41,10 @@ class RunOptions:
         if self.address is not None and self.engine != "ray":
             raise InputError("address is for --engine ray: add it, or leave the address out")
         sinks.check(tensorboard=self.tensorboard, wandb=self.wandb is not None)
+
+    def run(self, study: "Study", out: Path, *, command: str, published: Path | None = None) -> int:
+        """Run a study into a folder and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
+        self.check()
         if self.engine == "ray":
             from pbim.studies.on_ray import connected, run
 

@@ -21,6 +21,7 @@ from pbim.errors import InputError
 from pbim.report import measures
 from pbim.report.curves import axis_of, binned
 from pbim.report.evidence import Evidence, RunEvidence, decided
+from pbim.report.markup import plural
 from pbim.results import Claim, Column, Plan, PlannedCell, PlannedRun, Run, RunCertificate, Status
 
 Series = dict[str, NDArray[np.float64]]
@@ -61,11 +62,15 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """One run: ``step``, ``return`` and ``length`` by name, (rows,) each, and what its log calls the return."""
+    """One run: ``step``, ``return`` and ``length`` by name, (rows,) each, and what its log calls the return.
+
+    ``missing`` counts the rows after the last return, in which it is NaN.
+    """
 
     path: Path
     rows: Series
     column: str
+    missing: int = 0
     certificate: RunCertificate | None = None
 
     @property
@@ -111,20 +116,39 @@ def _find(path: Path) -> tuple[str, list[Path]]:
             return kind, [path]
         files = sorted(path.rglob(pattern)) if path.is_dir() else []
         if files:
-            return kind, files if kind in ("monitor", "tensorboard") else files[:1]
+            return kind, _of_one_run(path, kind, files)
     raise InputError(
         f"logs must name files or folders with one of {', '.join(PATTERNS.values())}, received {str(path)!r}: "
         "correct it"
     )
 
 
+def _of_one_run(path: Path, kind: str, files: list[Path]) -> list[Path]:
+    """Return the files that lie highest in a folder, or refuse them if they are of several runs."""
+    depth = min(len(file.parts) for file in files)
+    highest = [file for file in files if len(file.parts) == depth]
+    places = {file.parent for file in highest} if kind in ("monitor", "tensorboard") else set(highest)
+    if len(places) > 1:
+        raise InputError(
+            f"logs must name one run per path, received {str(path)!r} with the logs of {len(places)}: name each, such "
+            f"as {path / '*'}"
+        )
+    return highest
+
+
 def _json_lines(files: list[Path]) -> Series:
     rows = []
     for line in files[0].read_text(errors="replace").splitlines(keepends=True):
         if line.endswith("\n"):  # the last line may have been cut off as it was written
-            rows.append(dict(_flat(json.loads(line))))
+            rows.append(dict(_flat(_object(json.loads(line)))))
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([row.get(name, math.nan) for row in rows], np.float64) for name in names}
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a line is no JSON object but {type(value).__name__}")
+    return value
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -141,7 +165,9 @@ def _csv(files: list[Path]) -> Series:
 
     none = ["nan", "NaN", "NA", "None", "null", "inf", "-inf"]
     frame = polars.read_csv(files[0], infer_schema_length=None, comment_prefix="#", null_values=none)
-    numbers = [name for name in frame.columns if frame[name].dtype.is_numeric()]
+    numbers = [
+        name for name in frame.columns if frame[name].dtype.is_numeric() or frame[name].null_count() == len(frame)
+    ]
     return {name: frame[name].cast(polars.Float64).fill_null(math.nan).to_numpy() for name in numbers}
 
 
@@ -202,8 +228,8 @@ def _log(path: Path, columns: Series, names: Mapping[str, str]) -> Log:
     if chosen["step"] is None or chosen["return"] is None:
         figure = "step" if chosen["step"] is None else "return"
         raise InputError(
-            f"logs must have a column for the {figure}, received {str(path)!r} with {', '.join(sorted(columns)[:12])}: "
-            f"name it with --{figure}-name"
+            f"logs must have a column for the {figure}, received {str(path)!r} with "
+            f"{', '.join(sorted(columns)[:12]) or 'no column of numbers'}: name it with --{figure}-name"
         )
     rows = {figure: columns[name] for figure, name in chosen.items() if name is not None}
     if "length" not in rows:
@@ -216,7 +242,9 @@ def _log(path: Path, columns: Series, names: Mapping[str, str]) -> Log:
             "train for longer, or leave it out"
         )
     rows = {figure: values[kept][::-1][last] for figure, values in rows.items()}
-    return Log(path=path, rows=rows, column=chosen["return"], certificate=_certificate(columns))
+    missing = len(kept) - 1 - int(np.flatnonzero(kept)[-1])
+    certificate = _certificate(columns)
+    return Log(path=path, rows=rows, column=chosen["return"], missing=missing, certificate=certificate)
 
 
 def _column(path: Path, columns: Series, figure: str, given: str | None) -> str | None:
@@ -268,10 +296,15 @@ def evidence(
 
     """
     logs = [log for runs in cells.values() for log in runs]
+    keys = [_key(log) for log in logs]
+    again = next((log for place, log in enumerate(logs) if keys[place] in keys[:place]), None)
+    if again is not None:
+        raise InputError(f"logs must name each run once, received {str(again.path)!r} twice: a copy is no other seed")
     last = min(log.last for log in logs)
     shortest = next(log for log in logs if log.last == last)
     longest = max(log.last for log in logs)
-    cut = f" Cut at {last:,.0f} steps, where {shortest.path} ends." if longest > last else ""
+    ends = f"has its last return ({plural(shortest.missing, 'row')} without one follow)" if shortest.missing else "ends"
+    cut = f" Cut at {last:,.0f} steps, where {shortest.path} {ends}." if longest > last else ""
     planned = {
         cell: tuple(PlannedRun(seed=seed, key=_key(log)) for seed, log in enumerate(runs))
         for cell, runs in cells.items()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbim.report import tables
+from pbim.report.answer import answer
 from pbim.report.evidence import Evidence, RunEvidence
 from pbim.report.heat import heat_maps, heat_table
 from pbim.report.markup import Html, join, number, plural, tag
@@ -42,10 +43,11 @@ def render(evidence: Evidence) -> str:
     shown = [(name, html) for name, html in sections if html]
     links = join(tag("a", name.capitalize(), href=f"#{name}") for name, _ in shown)
     here = files("pbim.report")
+    found = answer(evidence.verdicts, {cell.name: tables.full_label(evidence, cell) for cell, _ in evidence.cells()})
     return Template(here.joinpath("page.html").read_text("utf-8")).substitute(
         title=join((study.title,)),
-        summary=join((study.summary or "",)),
-        headline=join((evidence.headline,)),
+        summary=join((" ".join(filter(None, (found and evidence.headline, study.summary))),)),
+        headline=join((found or evidence.headline,)),
         tiles=_tiles(evidence),
         banner=_banner(evidence),
         links=links,

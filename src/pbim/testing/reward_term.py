@@ -56,10 +56,12 @@ def check_reward_term(
     report = audit(**log, gamma=gamma, key=key, features=features, tolerance=tolerance)
     if not report.potential_based:
         raise ConformanceError("reward-term", str(report).rstrip("."))
-    if not report.coverage.checks:
-        warn(
-            "check_reward_term tested nothing: no two ways of the episodes meet, so any term would pass; play more "
-            "episodes, or pass key= to tell fewer states apart",
-            UserWarning,
+    if not report.tested:
+        why = (
+            "no two ways of the episodes meet, so any term would pass; play more episodes, or pass key= to tell fewer "
+            "states apart"
+            if report.coverage.paid
+            else "the term is 0 at every step; play episodes in which it pays, with policy= if need be"
         )
+        warn(f"check_reward_term tested nothing: {why}", UserWarning)
     return report

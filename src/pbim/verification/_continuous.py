@@ -65,6 +65,7 @@ class ClassFit:
 
     ``share`` of the term's squares is explained; ``worst`` is the largest residual, at ``row``; ``potential`` maps
     observations (N, ...) to (N,). ``rival`` explains the term better, ``rival_share`` of it; None if none does.
+    ``judged`` counts the rows that judge.
     """
 
     class_name: str
@@ -75,6 +76,7 @@ class ClassFit:
     potential: Callable[[NDArray[Any]], Floats]
     rival: Rival | None
     rival_share: float | None
+    judged: int
 
 
 def fit_class(
@@ -127,6 +129,7 @@ def fit_class(
         potential=lambda rows: columns(rows) @ weights,
         rival=winner,
         rival_share=None if winner is None else max(0.0, 1 - rest / squares),
+        judged=len(judging),
     )
 
 
@@ -216,6 +219,8 @@ def _given(features: Features) -> Callable[[NDArray[Any]], Floats]:
     def columns(rows: NDArray[Any]) -> Floats:
         try:
             found = np.asarray(features(rows), dtype=float)
+        except InputError:
+            raise
         except (TypeError, ValueError) as error:
             raise InputError(f"features must return numbers, received {first_line(error)}: return (N, k)") from error
         if found.ndim not in (1, 2) or not found.size or len(found) != len(rows) or not np.isfinite(found).all():

@@ -58,8 +58,8 @@ class Graph:
         return replace(self, ends=np.zeros_like(self.ends))
 
     @cached_property
-    def components(self) -> int:
-        """Return how many parts the states fall into when transitions connect in both directions."""
+    def component(self) -> Ints:
+        """Return for every state the first state that transitions connect it to, in either direction, (S,)."""
         label = np.arange(self.states)
         while True:
             low = np.minimum(label[self.source], label[self.target])
@@ -68,8 +68,14 @@ class Graph:
                 np.minimum.at(new, side, low)
             new = new[new]
             if np.array_equal(new, label):
-                return int((label == np.arange(self.states)).sum())
+                return label
             label = new
+
+    def component_max(self, size: Floats) -> Floats:
+        """Return for every transition the largest of some sizes of transitions (E,) in its component."""
+        largest = np.zeros(self.states)
+        np.maximum.at(largest, self.component[self.source], size)
+        return largest[self.component[self.source]]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from pbim.errors import InputError, InputTypeError
 Key = Callable[[Any], Hashable]
 RECURRING, FEW = 0.8, 16
 """Float observations are continuous when more than this share of at least so many rows are states of their own."""
+EXACT = 2.0**53
+"""Floats from here on do not hold every whole number."""
 LARGEST = 1e100
 """Larger numbers overflow when they are squared and summed."""
 
@@ -78,16 +81,30 @@ def read(
     return columns["obs"], columns["next_obs"], log
 
 
-def number_states(obs: Any, next_obs: Any, key: Key | None) -> States:
-    """Return the states of a log as numbers 0, 1, ...; equal observations, or equal keys, are one state."""
-    if key is not None and not callable(key):
+def keyed(name: str, values: Any, key: Key) -> list[Hashable]:
+    """Return the key of every observation; of an array the function is asked once per distinct row."""
+    if not callable(key):
         raise InputTypeError(
             f"key must be a function of one observation, received {type(key).__name__}: return what tells states apart"
         )
+
+    def of(row: Any) -> Hashable:
+        return _hashable("key", key(row), "return an integer, a text or a tuple of them")
+
+    column = _column(name, values)
+    if isinstance(column, dict):
+        return [of(dict(zip(column, row, strict=True))) for row in zip(*column.values(), strict=True)]
+    if isinstance(values, list | tuple) or not isinstance(column, np.ndarray):
+        return [of(row) for row in values]
+    numbers, labels = _numbered(_keys(name, column))
+    keys = [of(row) for row in (labels.rows if isinstance(labels, _Rows) else labels)]
+    return [keys[number] for number in numbers.tolist()]
+
+
+def number_states(obs: Any, next_obs: Any) -> States:
+    """Return the states of a log as numbers 0, 1, ...; equal observations are one state."""
     rows = _length(obs)
     numbers, labels = _numbered(_joined(obs, next_obs))
-    if key is not None:
-        numbers, labels = _rekeyed(numbers, labels, key)
     return States(numbers[:rows], numbers[rows:], len(labels), labels.__getitem__)
 
 
@@ -150,14 +167,6 @@ def _first_rows(values: list[Any]) -> tuple[NDArray[np.int64], list[int]]:
     return numbers, first.tolist()
 
 
-def _rekeyed(numbers: NDArray[np.int64], labels: Sequence[Any], key: Key) -> tuple[NDArray[np.int64], Sequence[Any]]:
-    """Return the numbers of keys: the function is asked once for each distinct observation."""
-    rows = labels.rows if isinstance(labels, _Rows) else labels
-    keys = [_hashable("key", key(row), "return an integer, a text or a tuple of them") for row in rows]
-    merged, found = _first_rows(keys)
-    return merged[numbers], [keys[row] for row in found]
-
-
 def _joined(obs: Any, next_obs: Any) -> Any:
     """Return observations and successors in one column, in which equal ones are equal."""
     one, other = _keys("obs", obs), _keys("next_obs", next_obs)
@@ -208,11 +217,13 @@ def _keys(name: str, column: Any) -> Any:
 
 def _hashable(name: str, value: Any, way_out: str) -> Hashable:
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value)  # type: ignore[no-any-return]
+        value = _plain(value)
     if isinstance(value, dict):
-        return tuple((part, _hashable(name, value[part], way_out)) for part in sorted(value))
+        return tuple((part, _hashable(name, value[part], way_out)) for part in sorted(value, key=str))
     if isinstance(value, list | tuple):
         return tuple(_hashable(name, part, way_out) for part in value)
+    if isinstance(value, float) and isnan(value):
+        raise InputError(f"{name} must hold no NaN, received one, which equals no other state: drop its row")
     try:
         hash(value)
     except TypeError:
@@ -223,7 +234,11 @@ def _hashable(name: str, value: Any, way_out: str) -> Hashable:
 def _column(name: str, value: Any) -> Any:
     """Return a column as a NumPy array where it is one of numbers or texts, else as it is."""
     if isinstance(value, dict):
-        return {part: _column(f"{name}[{part!r}]", entry) for part, entry in value.items()}
+        parts = {part: _column(f"{name}[{part!r}]", entry) for part, entry in value.items()}
+        if len(set(map(_length, parts.values()))) > 1:
+            sizes = ", ".join(f"{part!r} of {_length(entry):,}" for part, entry in parts.items())
+            raise InputError(f"{name} must have parts of one length, received {sizes}: cut all parts to one length")
+        return parts
     if isinstance(value, str | bytes | set | frozenset) or not hasattr(value, "__len__"):
         raise InputTypeError(
             f"{name} must be an array or a list with one entry per transition, received {type(value).__name__}: "
@@ -237,11 +252,16 @@ def _column(name: str, value: Any) -> Any:
         return list(value)
     if str(array.dtype) == "bfloat16":
         return array.astype(np.float32)
-    if array.dtype.kind == "O" or (isinstance(value, list | tuple) and array.dtype.kind in "US" and array.ndim > 1):
+    if array.dtype.kind == "O" or (isinstance(value, list | tuple) and _merges(array)):
         return list(value)
     if array.ndim == 0:
         raise InputTypeError(f"{name} must have one entry per transition, received a single value: pass a column")
     return array
+
+
+def _merges(array: NDArray[Any]) -> bool:
+    """Tell whether an array may hold entries of a list as equal that are not: 1 and "1", texts that end in zeros."""
+    return array.dtype.kind in "US" or (array.dtype.kind == "f" and bool((np.abs(array) >= EXACT).any()))
 
 
 def _length(column: Any) -> int:

@@ -28,7 +28,7 @@ from pbim.verification._graph import NONE, Floats, Graph, Ints, Ways
 WEAK = 1e-12
 """An equation whose coefficients are all smaller than this says nothing about its unknowns."""
 FLOOR = 1e-11
-"""What our own arithmetic may be off, relative to the largest value: it leaves out what is below ``WEAK``."""
+"""What our own arithmetic may be off, relative to the component's largest: it leaves out what is below ``WEAK``."""
 SAMPLES, SAFETY = 8, 4
 """How often rounding is tried out, and times what is found counts as rounding still."""
 
@@ -89,8 +89,9 @@ def fit(
     system = System(graph, ways, gamma, along_ways=along_ways)
     value, residual = system.solve(graph.pay)
     size = np.abs(value)
-    slack = rounding * (np.abs(graph.pay) + size[graph.source] + gamma * size[system.target]) + noise
-    bound = SAFETY * slack + FLOOR * max(float(size.max()), float(np.abs(graph.pay).max()))
+    sizes = np.abs(graph.pay) + size[graph.source] + gamma * size[system.target]
+    slack = rounding * sizes + noise
+    bound = SAFETY * slack + FLOOR * graph.component_max(sizes)
     if (np.abs(residual) > bound).any():
         rng = np.random.default_rng(0)
         squares = np.zeros_like(residual)

@@ -23,6 +23,10 @@ REASONS = {
 """The possible reasons of a verdict."""
 
 
+def _plural(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Coverage:
     """What the log has: the verdict speaks about this, and about nothing that was not visited.
@@ -34,7 +38,9 @@ class Coverage:
         ends: Distinct states in which an episode terminated.
         dead_ends: States that were reached and never left, although no episode terminated there.
         components: Parts that no transition connects.
-        checks: Independent equations that a potential must satisfy and could fail. 0: nothing was tested.
+        checks: Independent equations that a potential must satisfy and could fail. 0: nothing was tested. For
+            continuous observations: the transitions in episodes that the fit did not use.
+        paid: Rows in which the term is not 0. 0: nothing was tested.
 
     """
 
@@ -45,18 +51,21 @@ class Coverage:
     dead_ends: int
     components: int
     checks: int
+    paid: int
 
     def __str__(self) -> str:
         text = (
-            f"{self.transitions:,} transitions, {self.distinct:,} of them distinct, over {self.states:,} states in "
-            f"{self.components:,} connected component{'' if self.components == 1 else 's'}; {self.ends:,} "
-            f"end state{'' if self.ends == 1 else 's'}; "
-            f"{self.checks:,} independent checks. States and transitions that the log does not visit are not judged."
+            f"{_plural(self.transitions, 'transition')}, {self.distinct:,} of them distinct, over "
+            f"{_plural(self.states, 'state')} in {_plural(self.components, 'connected component')}; "
+            f"{_plural(self.ends, 'end state')}; {_plural(self.checks, 'check')}. States and transitions that the log "
+            "does not visit are not judged."
         )
         if self.dead_ends:
             states = "state was" if self.dead_ends == 1 else "states were"
             text += f" {self.dead_ends:,} {states} reached and never left."
-        if not self.checks:
+        if not self.paid:
+            text += " Nothing was tested: the term is 0 in every row. Record episodes in which it pays."
+        elif not self.checks:
             text += (
                 " Nothing was tested: no two ways in the log meet, so any term would pass. Record more, or pass key=."
             )
@@ -106,6 +115,11 @@ class AuditReport:
         return self.evaluate()
 
     @property
+    def tested(self) -> bool:
+        """Tell whether the log could have shown that the term is unsafe: the term pays, and ways meet."""
+        return bool(self.coverage.checks and self.coverage.paid)
+
+    @property
     def worst_inversion(self) -> Inversion | None:
         """Return the inverted pair of episodes that costs the task most return."""
         return None if self.ranking is None else self.ranking.worst
@@ -142,9 +156,11 @@ class AuditReport:
         return json.dumps(self.to_dict(), indent=indent)
 
     def _verdict(self) -> str:
+        if self.potential_based and not self.coverage.paid:
+            return "NOT TESTED: the term is 0 in every transition of the log."
         if self.class_name:
             return self._verdict_of_class()
-        if self.potential_based and not self.coverage.checks:
+        if self.potential_based and not self.tested:
             return "NOT TESTED: a potential explains every transition of the log, as it would for any term."
         if self.potential_based:
             return f"SAFE: gamma Phi(s') - Phi(s) with gamma = {self.gamma:g} explains every transition of the log."
@@ -193,6 +209,6 @@ class AuditReport:
     def _ranking(self, ranking: Inversions) -> str:
         text = f"Inversions: with the term {ranking.count:,} of {ranking.pairs:,} pairs of episodes rank the other way"
         text += f" ({ranking.same_start:,} of them start in one state)." if not self.class_name else "."
-        if self.reason == "safe" and self.coverage.checks and ranking.count:
+        if self.reason == "safe" and self.tested and ranking.count:
             text += " The term is safe: these come from the potential where episodes start or are cut off."
         return text if ranking.worst is None else f"{text} The worst: {ranking.worst}."

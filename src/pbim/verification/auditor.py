@@ -1,6 +1,6 @@
 """Is a reward term safe in every MDP? The answer from a log of transitions, without a model."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from pbim.verification._continuous import Features, fit_class
 from pbim.verification._diagnosis import mistake
 from pbim.verification._graph import Graph, build, code, ways as ways_of
 from pbim.verification._inversions import episodes, invert
-from pbim.verification._log import LARGEST, Columns, Key, States, is_continuous, number_rows, number_states, read
+from pbim.verification._log import LARGEST, Columns, Key, States, is_continuous, keyed, number_rows, number_states, read
 from pbim.verification._potential import Fit, fit
 from pbim.verification._search import Search
 from pbim.verification.audit_report import AuditReport, Coverage
@@ -79,6 +79,13 @@ def audit(
     gamma = float(gamma)
     if tolerance is not None and not (isinstance(tolerance, int | float | np.floating) and 0 <= tolerance < 1):
         raise InputError(f"tolerance must be in [0, 1), received {tolerance!r}: it is relative to the largest pay")
+    if key is not None and features is not None:
+        raise InputError(
+            "features must be left out where key= tells states apart, received both: key= makes the audit exact, "
+            "features= fits a class of potentials"
+        )
+    if key is not None:
+        obs, next_obs = keyed("obs", obs, key), keyed("next_obs", next_obs, key)
     obs, next_obs, log = read(
         obs=obs,
         next_obs=next_obs,
@@ -92,11 +99,11 @@ def audit(
 
     def states() -> States:
         if not known:
-            known.append(number_states(obs, next_obs, key))
+            known.append(number_states(obs, next_obs))
         return known[0]
 
     if features is not None or (key is None and is_continuous(obs, states)):
-        return _judge_class(obs, next_obs, log, gamma, features)
+        return _judge_class(obs, next_obs, log, states, gamma, features)
     actions = None if action is None else number_rows(action, "action")
     if actions is not None and len(actions) != len(log.term):
         raise InputError(f"action must have {len(log.term):,} entries like term, received {len(actions):,}: cut it")
@@ -130,7 +137,7 @@ def _judge(log: Columns, states: States, gamma: float, actions: Any, noise: floa
         potential_based=reason == "safe",
         violation=violation,
         witness=witness,
-        coverage=_coverage(log, graph, found),
+        coverage=_coverage(log, graph, found.checks(graph)),
         inversions=None if ranking is None else ranking.count,
         ranking=ranking,
         reason=reason,
@@ -173,7 +180,9 @@ def _steady_by_action(log: Columns, states: States, graph: Graph, apart: Any, ac
     return bool(again.any() and steady.all())
 
 
-def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: Features | None) -> AuditReport:
+def _judge_class(
+    obs: Any, next_obs: Any, log: Columns, states: Callable[[], States], gamma: float, features: Features | None
+) -> AuditReport:
     """Return the verdict of a class of potentials."""
     if not isinstance(obs, np.ndarray) or not isinstance(next_obs, np.ndarray) or obs.dtype.kind not in "biuf":
         raise InputError("obs must be an array of numbers for features, received other objects: pass key= instead")
@@ -196,15 +205,11 @@ def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: 
     )
     way = Way(start=None, steps=(step,), repeats=None, total=step.pay)
     witness = Witness(kind="transition", way=way, instead=None, difference=found.worst, gamma=gamma)
-    count = len(log.term)
     return AuditReport(
         potential_based=found.explains,
         violation=abs(found.worst) / (log.scale or 1.0),
         witness=None if found.explains else witness,
-        coverage=Coverage(
-            transitions=count, distinct=count, states=count, ends=int(log.terminated.sum()), dead_ends=0, components=1,
-            checks=count,
-        ),
+        coverage=_coverage(log, build(states(), log.terminated, log.term), found.judged),
         inversions=None if ranking is None else ranking.count,
         ranking=ranking,
         reason="safe" if found.explains else "undecided" if found.rival is None else found.rival.reason,
@@ -214,10 +219,10 @@ def _judge_class(obs: Any, next_obs: Any, log: Columns, gamma: float, features: 
         rival=None if found.rival is None else found.rival.in_words,
         rival_share=found.rival_share,
         evaluate=lambda: found.potential,
-    )  # fmt: skip
+    )
 
 
-def _coverage(log: Columns, graph: Graph, found: Fit) -> Coverage:
+def _coverage(log: Columns, graph: Graph, checks: int) -> Coverage:
     left = np.zeros(graph.states, dtype=bool)
     left[graph.source] = True
     return Coverage(
@@ -226,8 +231,9 @@ def _coverage(log: Columns, graph: Graph, found: Fit) -> Coverage:
         states=graph.states,
         ends=len(np.unique(graph.target[graph.ends])),
         dead_ends=int((graph.live & ~left).sum()),
-        components=graph.components,
-        checks=found.checks(graph),
+        components=len(np.unique(graph.component)),
+        checks=checks,
+        paid=int(np.count_nonzero(log.term)),
     )
 
 

@@ -47,6 +47,12 @@ def read_log(source: str | Path, columns: Mapping[str, str] | None = None) -> di
     for argument in given:
         choose("columns", argument, (*NEEDED, *OPTIONAL))
     if name.startswith(MINARI):
+        foreign = [argument for argument in given if argument != "term"]
+        if foreign:
+            raise InputError(
+                f"--{foreign[0].replace('_', '-')} must go with a .parquet or .npz file, received it with {name!r}, "
+                "which has its own names: leave it out"
+            )
         return _minari(name.removeprefix(MINARI), given.get("term", "reward"))
     path = Path(source)
     if path.suffix not in (".parquet", ".npz"):
@@ -117,7 +123,7 @@ def _minari(name: str, term: str) -> dict[str, Any]:
         dataset = minari.load_dataset(name)
     except (FileNotFoundError, ValueError, OSError) as error:
         raise InputError(
-            f"a Minari dataset must be on this machine, received {name!r} ({first_line(error)}): download it"
+            f"a Minari dataset must be on this machine, received {name!r} ({first_line(error)}): minari download {name}"
         ) from None
     return from_minari(dataset, term)
 
@@ -136,6 +142,8 @@ def from_minari(dataset: Any, term: str) -> dict[str, Any]:
         columns["truncated"] += list(episode.truncations)
         columns["extrinsic"] += list(episode.rewards)
         columns["episode"] += [int(episode.id)] * steps
+    if term == "reward":
+        del columns["extrinsic"]  # the term itself: nothing is left to rank episodes by
     return dict(columns)
 
 

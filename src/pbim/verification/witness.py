@@ -12,8 +12,8 @@ from pbim.verification.mdp import FiniteMDP
 from pbim.verification.verifier import MAX_HORIZON
 
 Kind = Literal["cycle", "ways", "open ways", "pair", "transition"]
-SHOWN = 8
-"""So many states of a way are named before the rest is counted."""
+SHOWN, LONG = 8, 60
+"""So many states of a way are named before the rest is counted, and a longer name is replaced by a row of the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,18 @@ class Way:
         return bool(self.steps) and self.steps[-1].terminated
 
     def __str__(self) -> str:
-        names = [str(self.start), *(str(step.next_state) for step in self.steps)]
+        names = self._names()
         if len(names) > SHOWN:
             names = [*names[: SHOWN - 2], f"({len(names) - SHOWN + 1} more)", names[-1]]
         tail = " (the end)" if self.ends else "" if self.repeats is None else ", and so on for ever"
         return " -> ".join(names) + tail
+
+    def _names(self) -> list[str]:
+        """Return what the states are called; images and the like by the first row of the way that has them."""
+        names = {step.next_state: _name(step.next_state, f"next_obs[{step.row}]") for step in reversed(self.steps)}
+        names |= {step.state: _name(step.state, f"obs[{step.row}]") for step in reversed(self.steps)}
+        first = names.get(self.start, _name(self.start, "this state"))
+        return [first, *(names[step.next_state] for step in self.steps)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -116,7 +123,7 @@ class Witness:
 
     def _cycle(self) -> str:
         pays = sum(step.pay for step in self.way.steps)
-        agree = pays * self.difference > 0
+        agree = pays != 0 and (pays > 0) == (self.difference > 0)
         verb = "is paid" if not agree else "pays" if pays > 0 else "costs"
         rows = ", ".join(str(step.row) for step in self.way.steps[:SHOWN])
         path = str(replace(self.way, repeats=None))
@@ -130,7 +137,7 @@ class Witness:
 
     def _ways(self) -> str:
         return (
-            f"From {self.way.start}, the way {self.way} is paid {self.way.total:.4g} and the way {self.instead} "
+            f"From {self.way._names()[0]}, the way {self.way} is paid {self.way.total:.4g} and the way {self.instead} "
             f"{0 if self.instead is None else self.instead.total:.4g}, discounted: a potential pays both the same."
         )
 
@@ -143,12 +150,12 @@ class Witness:
     def _pair(self) -> str:
         one, other = self.way.steps[0], (self.instead or self.way).steps[0]
         paid = f"is paid {one.pay:.4g} in row {one.row} and {other.pay:.4g} in row {other.row}"
-        return f"{one.state} -> {one.next_state} {paid}."
+        return f"{' -> '.join(self.way._names())} {paid}."
 
     def _transition(self) -> str:
         step = self.way.steps[0]
-        left = f"{self.difference:.4g} of it unexplained"
-        return f"The worst explained is row {step.row}: it is paid {step.pay:.4g}, {left}."
+        rest = f"{step.pay - self.difference:.4g} by the fitted potential"
+        return f"The worst explained is row {step.row}: it is paid {step.pay:.4g}, and would be paid {rest}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +252,16 @@ def _pays(way: Way) -> list[float]:
     while way.repeats is not None and len(pays) < MAX_HORIZON:
         pays += [step.pay for step in way.steps[way.repeats :]]
     return pays
+
+
+def _name(label: Any, row: str) -> str:
+    """Return a state in words: the parts of a dict by their names; a long one by its row in the log."""
+    named = isinstance(label, tuple) and label and all(isinstance(p, tuple) and len(p) == 2 for p in label)
+    if named and all(isinstance(part, str) for part, _ in label):
+        text = f"({', '.join(f'{part}={value}' for part, value in label)})"
+    else:
+        text = str(label)
+    return text if len(text) <= LONG else row
 
 
 def _json(label: Any) -> Any:
