@@ -44,7 +44,7 @@ LARGE_DEBT = 1e4
 LONG = 1000
 """The length of an episode that a warning tells of where none is known."""
 CAUSAL = (
-    "the bonus does not depend on later actions (Assumption 1), and the mean that is subtracted on earlier steps only"
+    "the bonus does not depend on later actions (Assumption 1), and centring uses earlier steps only"
 )
 
 
