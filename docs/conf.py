@@ -33,7 +33,7 @@ templates_path = ["_templates"]
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other libraries
 
 # Pages. Links between them and to headings are checked: a broken one is a warning, and warnings are errors.
-myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = True
 
@@ -64,6 +64,13 @@ html_title = f"pbim {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+
+
+def offer_notebook(_app, docname, source):
+    """Let a reader of a tutorial download it as a Jupyter notebook, with what its cells printed when the site was built."""
+    if docname.startswith("tutorials/"):
+        link = f"{{nb-download}}`Download this page as a notebook <{docname.removeprefix('tutorials/')}.ipynb>`"
+        source[0] = re.sub(r"^(# .*)$", rf"\1\n\n{link}", source[0], count=1, flags=re.M)
 
 
 def open_instead_of_download(app, doctree):
@@ -102,6 +109,7 @@ def copy_reports(app, exception):
 
 def setup(app):
     """Connect the steps that Sphinx has no setting for."""
+    app.connect("source-read", offer_notebook)
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)
     app.connect("doctree-read", open_instead_of_download, priority=100)  # before downloads are collected
     app.connect("build-finished", copy_reports)

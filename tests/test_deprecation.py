@@ -21,8 +21,8 @@ def test_it_warns_once_per_name_and_points_at_the_user(tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     lines = [line for line in done.stderr.splitlines() if "Warning" in line]
     assert lines == [
-        f"{script}:5: DeprecationWarning: pbim.old goes in pbim 2.0: use pbim.new",
-        f"{script}:9: DeprecationWarning: pbim.older goes in pbim 2.0: use pbim.new",
+        f"{script}:5: DeprecationWarning: pbim.old will be removed in pbim 2.0: use pbim.new",
+        f"{script}:9: DeprecationWarning: pbim.older will be removed in pbim 2.0: use pbim.new",
     ]
 
 

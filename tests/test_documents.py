@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pbim.shaping import recommended
+from pbim.shaping import Geometric, recommended
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -79,7 +79,7 @@ def test_the_readme_links_to_files_of_the_repository_that_the_package_names():
         found = set(re.findall(r"^ *(?:url|home|doc_url|repository-code): (\S+)$", (ROOT / file).read_text(), re.M))
         assert {urls["Repository"], urls["Documentation"]} <= found <= set(urls.values()), file
     assert urls["Changelog"] == f"{urls['Repository']}/blob/main/CHANGELOG.md"
-    readme = (ROOT / "README.md").read_text()
+    readme = _readme()
     targets = re.findall(r"\]\(([^)]+)\)", readme)
     assert f"git clone {urls['Repository']} " in readme
     assert urls["Paper"] in targets
@@ -91,13 +91,17 @@ def test_the_readme_links_to_files_of_the_repository_that_the_package_names():
             assert (inside[1] == "raw") == (f"![{_text_of(readme, target)}]({target})" in readme), target
 
 
+def _readme() -> str:
+    return (ROOT / "README.md").read_text()
+
+
 def _text_of(page: str, target: str) -> str:
     return re.search(rf"\[([^\]]*)\]\({re.escape(target)}\)", page)[1]
 
 
 def test_the_readme_goes_from_the_problem_to_the_paper():
     """One screen after the other, code that fits a narrow one, and the two commands that need no other word."""
-    readme = (ROOT / "README.md").read_text()
+    readme = _readme()
     order = (
         ".gif",
         "## Install",
@@ -116,9 +120,13 @@ def test_the_readme_goes_from_the_problem_to_the_paper():
 
 def test_the_readme_starts_with_the_recommended_conversion():
     """Commands, messages and examples name what ``recommended`` returns; README says it in full."""
-    named = re.findall(r"pbim\.Geometric\(gamma=(\d[\d.]*), rate=([\d.]+)\)", (ROOT / "README.md").read_text())
+    named = re.findall(r"pbim\.Geometric\(gamma=(\d[\d.]*), rate=([\d.]+)\)", _readme())
     assert named
     assert {float(rate) for _, rate in named} == {recommended(float(gamma)).rate for gamma, _ in named}
-    start = re.search(r"Start with `pbim\.(\w+)\(gamma=\.\.\., rate=([\d.]+)\)`", (ROOT / "README.md").read_text())
+    share = re.search(r"It is ([\d.]+) for `Geometric` with rate ([\d.]+) at lambda ([\d.]+)", _readme())
+    assert share
+    g, rate, gae_lambda = map(float, share.groups())
+    assert g == round(Geometric(gamma=0.99, rate=rate).guidance(gae_lambda=gae_lambda), 2)
+    start = re.search(r"Start with `pbim\.(\w+)\(gamma=\.\.\., rate=([\d.]+)\)`", _readme())
     assert start
     assert (start[1], float(start[2])) == (type(recommended(0.99)).__name__, recommended(0.99).rate)

@@ -1,5 +1,6 @@
 """The site: short enough to read, and, where it was built (make docs), without a broken link."""
 
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -59,7 +60,20 @@ class Links(HTMLParser):
                 self.links.add(value)
 
 
-@pytest.mark.skipif(not (HTML / "index.html").exists(), reason="make docs builds the site")
+BUILT = pytest.mark.skipif(not (HTML / "index.html").exists(), reason="make docs builds the site")
+
+
+@BUILT
+def test_a_reader_can_download_each_tutorial_as_a_notebook_with_outputs():
+    for page in (DOCS / "tutorials").glob("*.md"):
+        built = HTML / "tutorials" / f"{page.stem}.html"
+        (link,) = (link for link in Links(built.read_text()).links if link.endswith(".ipynb"))
+        cells = [each for each in json.loads((built.parent / link).read_text())["cells"] if each["cell_type"] == "code"]
+        assert len(cells) == page.read_text().count("```{code-cell}")
+        assert any(cell["outputs"] for cell in cells)
+
+
+@BUILT
 def test_no_link_of_the_built_site_is_broken():
     pages = {path: Links(path.read_text()) for path in HTML.rglob("*.html") if "results" not in path.parts}
     broken = []

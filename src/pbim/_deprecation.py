@@ -21,9 +21,9 @@ def deprecated(old: str, new: str, *, removed_in: str) -> None:
     ...     for _ in range(2):
     ...         deprecated("pbim.old", "pbim.new", removed_in="2.0")
     >>> [str(each.message) for each in said]
-    ['pbim.old goes in pbim 2.0: use pbim.new']
+    ['pbim.old will be removed in pbim 2.0: use pbim.new']
 
     """
     if old not in _SAID:
         _SAID.add(old)
-        warn(f"{old} goes in pbim {removed_in}: use {new}", DeprecationWarning)
+        warn(f"{old} will be removed in pbim {removed_in}: use {new}", DeprecationWarning)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import docstring_parser
 import pytest
@@ -47,14 +48,29 @@ def test_python_dash_m_is_the_same_command():
         ["train", "--intrinsic", "rnd", "--shaping", "mixture", "--help"],
     ],
 )
-def test_help_teaches(arguments, capsys):
+def test_help_teaches(arguments, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(arguments) == 0
     shown = capsys.readouterr().out
     assert "Example: pbim" in shown
     assert "usage: pbim" in shown
     assert not re.search(r"\{None|NUMBER\|(NUMBER|FLOAT)|\{True,False\}", shown)
     assert "\n\n\n" not in shown
-    assert max(map(len, shown.splitlines())) <= 110  # paragraphs are folded, also where no terminal says its width
+    assert "``" not in shown
+    assert not re.search(r"--\w[\w-]*-$", shown, re.M)  # an option is never cut in two
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_in_a_coloured_terminal_has_the_same_lines(name, capsys, monkeypatch):
+    assert main([name, "--help"]) == 0
+    plain = capsys.readouterr().out
+    monkeypatch.setattr(sys, "__stdout__", SimpleNamespace(isatty=lambda: True))
+    assert main([name, "--help"]) == 0
+    coloured = capsys.readouterr().out
+    assert "\x1b[" in coloured
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in bare.splitlines()] == [line.rstrip() for line in plain.splitlines()]
 
 
 @pytest.mark.parametrize("cls", COMMANDS.values(), ids=COMMANDS)
@@ -68,7 +84,6 @@ def test_pbim_alone_names_every_command_and_the_version_option(capsys):
     shown = capsys.readouterr().out
     assert all(re.search(rf"^  {name} ", shown, re.M) for name in COMMANDS)
     assert "--version" in shown
-    assert max(map(len, shown.splitlines())) <= 110
 
 
 def test_no_normalize_is_explained_and_centres_nothing(capsys):
@@ -140,6 +155,7 @@ def test_the_counts_of_runs_agree_with_the_page_about_studies(capsys):
         (["recommend", "--gamma", "x"], ["--gamma must be a number, received 'x'; see pbim recommend --help"]),
         (["recommend", "--max-steps", "x"], ["--max-steps must be a whole number, received 'x'"]),
         (["train", "DoorKey-5x5", "--num-env", "2"], ["--num-env", "--num-envs"]),
+        (["verify", "--shapng", "raw"], ["--shapng", "did you mean --shaping?"]),
         (["train", "DoorKey-5x5", "--shaping"], ["--shaping must be followed by a value"]),
     ],
 )

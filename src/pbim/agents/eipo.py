@@ -1,4 +1,4 @@
-"""EIPO: the bonus's coefficient is learnt from what it costs the task (Chen et al. 2022, arXiv 2211.07627).
+"""EIPO: the bonus's coefficient is learned from what it costs the task (Chen et al. 2022, arXiv 2211.07627).
 
 A mixed policy maximises the return of R + F under the constraint that its return of R is the best there is, which an
 extrinsic policy of its own estimates. With the multiplier alpha, J(pi) the return of (1 + alpha) R + F and J_E that

@@ -36,14 +36,15 @@ _HEAD = """usage: pbim COMMAND [options]
 
 pbim keeps your exploration bonus and provably keeps your task.
 
-A bonus (counts, RND, ICM, a dense term) helps an agent learn, but it can change which policy is best.
-pbim converts the bonus so that the best policies stay the same, and checks that they did.
+A bonus (counts, RND, ICM, a dense term) helps an agent learn, but it can change
+which policy is best. pbim converts the bonus so that the best policies stay the
+same, and checks that they did.
 
 First steps:
-  Example: pbim verify --shaping raw    see a count bonus change what is best, and where
-           pbim verify                  the same bonus, converted: a proof that nothing changes
-           pbim recommend               which conversion to use with your learner
-           pbim list                    all conversions, bonuses, environments and studies
+  Example: pbim verify --shaping raw    a count bonus changes what is best
+           pbim verify                  converted, it does not: a proof
+           pbim recommend               the conversion that suits your learner
+           pbim list                    all conversions, bonuses and studies
 
 Commands:
 """

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import MISSING, fields
+from difflib import get_close_matches
 from importlib.util import find_spec
 from itertools import zip_longest
 from numbers import Real
@@ -27,6 +28,9 @@ from pbim.shaping import Centring, Shaping, recommended
 from pbim.verification.numbers import parse
 
 STYLE = (tyro.conf.SuppressFixed, tyro.conf.AvoidSubcommands, tyro.conf.FlagCreatePairsOff)
+
+TAKEN = ("--shaping", "--intrinsic", "--method", "--skills", "--alpha", "--frames")
+"""Options that are read before tyro reads the others, so that it cannot name them where one is mistyped."""
 
 _Command = TypeVar("_Command")
 
@@ -62,13 +66,30 @@ class _Page(io.StringIO):
 
 
 def _folded(page: str, width: int) -> str:
-    r"""Return a help page whose paragraphs are folded (tyro leaves one line each), without double empty lines.
+    r"""Return a help page as a terminal shows it best.
 
-    >>> _folded("One sentence. Another one.\n\n\n│ a box stays as it is   │\n", 16)
-    'One sentence.\nAnother one.\n\n│ a box stays as it is   │'
+    Paragraphs are folded (tyro leaves one line each). Double empty lines and the quotes of reStructuredText go.
+
+    >>> print(_folded("Set --max-steps to ``n``.\n\n\n│ a box stays as it is   │\n", 16))
+    Set --max-steps
+    to n.
+    <BLANKLINE>
+    │ a box stays as it is   │
     """
-    lines = (line if "│" in line or "─" in line else textwrap.fill(line, width) for line in page.splitlines())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip()
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(_shown(line, width) for line in page.splitlines())).rstrip()
+
+
+def _shown(line: str, width: int) -> str:
+    if "│" in line or "─" in line:
+        return line
+    line = line.replace("``", "").rstrip()
+    bare = _plain(line)
+    return line if len(bare) <= width else textwrap.fill(bare, width, break_on_hyphens=False, break_long_words=False)
+
+
+def _plain(text: str) -> str:
+    """Return a text without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def _sentence(box: str) -> str:
@@ -77,7 +98,7 @@ def _sentence(box: str) -> str:
     >>> _sentence("╭─ Required options ─╮\n│ Missing from pbim report: │\n│ FOLDER │\n│ A folder. (required) │\n╰─╯")
     'FOLDER is missing: a folder'
     """
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip("│╭╮╰╯ ") for line in box.splitlines()]
+    lines = [_plain(line).strip("│╭╮╰╯ ") for line in box.splitlines()]
     text = " ".join(lines[1:])  # the first is the title
     first, *others = filter(None, (" ".join(part.split()) for part in re.split("─{3,}|-{3,}", text)))
     missing = re.match(r"Missing from pbim [\w-]+: (\S+) (.*?)\.? \(required\)", first)
@@ -87,7 +108,8 @@ def _sentence(box: str) -> str:
     if word:  # Python's words for a text that is no int or no float
         return f"{word[1]} must be a {'whole ' * word[2].startswith('invalid')}number, received {word[3]}"
     near = next((re.search(r"--[\w.-]+", part) for part in others if part.startswith("Perhaps")), None)
-    return first.rstrip(".") + (f": did you mean {near[0]}?" if near else "")
+    names = [near[0]] if near else get_close_matches(first.partition(": ")[2].split(",")[0], TAKEN, n=1)
+    return first.rstrip(".") + "".join(f": did you mean {name}?" for name in names)
 
 
 def import_from_here() -> None:

@@ -51,14 +51,14 @@ class Recommend:
         print(f"Start with  {best['code']}\n")
         print(f"  guidance  {best['guidance']:.2f}  of a bonus is credited to its step at lambda {self.gae_lambda:g}")
         print(f"  debt      {debt['worst']:.3g}  at most {where}, for bonuses of {self.bonus_scale:g}")
-        print(f"            {debt['expected']:.3g}  root mean square, for independent ones of that deviation\n")
+        print(f"            {debt['expected']:.3g}  typical (root mean square), if the bonuses are independent\n")
         print_table("Beside the alternatives", [_shown(row) for row in (best, *others)])
         if others[0]["guidance"] > best["guidance"] and others[0]["debt"]["worst"] < debt["worst"]:
             print(
                 f"By these figures {others[0]['conversion']} is ahead here. Geometric comes first because it led, "
                 "undecided, on the hardest task we ran (docs/reproduction.md); the study that decides has not been run."
             )
-        print("A debt above what the task pays in an episode makes its end a loss: scale the bonus down.")
+        print("If the debt is larger than what the task pays, the end of an episode is a loss: scale the bonus down.")
         return 0
 
     def _row(self, conversion: Shaping[Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Reproduce:
     Example: pbim reproduce cliff --quick
     """
 
-    study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY")] = ""
+    study: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="STUDY", help_behavior_hint="(required)")] = ""
     """The name of a study (cliff, cliff-long, doorkey, ...), or your own: my_study.py or package.module:STUDY."""
     seeds: int | None = None
     """Runs per cell. Each study has its own number if you leave this out."""

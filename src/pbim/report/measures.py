@@ -117,7 +117,7 @@ def _over_training(column: str) -> Callable[[Data], float]:
 
 
 def _all_steps(column: str) -> Callable[[Data], float]:
-    """Weigh each row by the steps since the row before: logs may have a row an episode or a row an hour."""
+    """Weigh each row by the steps since the row before: a log may have one row per episode, or one row per hour."""
     return lambda data: _mean(data.metrics[column], np.diff(data.metrics["step"], prepend=0))
 
 

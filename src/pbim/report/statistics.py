@@ -1,4 +1,4 @@
-"""Statistics over seeds: tests, intervals, corrections. One number a seed goes in; randomness is an argument.
+"""Statistics over seeds: tests, intervals, corrections. One number per seed goes in; randomness is an argument.
 
 Intervals are 95% bootstrap intervals with Hesterberg's expanded percentiles (2015, "What Teachers Should Know About
 the Bootstrap", section 3): plain percentiles of ten seeds cover about 90%, these about 95%.

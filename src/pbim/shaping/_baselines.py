@@ -124,7 +124,7 @@ class PIES(_NeverOwing[FadingState]):
     summary: ClassVar[str] = "adds the bonus with a coefficient that falls to zero"
     guarantee: ClassVar[Guarantee] = Guarantee(
         level=Level.LIMIT,
-        assumption="training goes on after decay_steps, and the learner forgets what it learnt before",
+        assumption="training goes on after decay_steps, and the learner forgets what it learned before",
         reference="Behboudian et al. 2022",
     )
 

@@ -24,9 +24,7 @@ class Guarantee:
         return f"{self.level}; {self.assumption} [{self.reference}]"
 
 
-CAUSAL = (
-    "the bonus does not depend on later actions (Assumption 1), and the mean that is subtracted on earlier steps only"
-)
+CAUSAL = "the bonus does not depend on later actions (Assumption 1), and centring uses earlier steps only"
 
 
 def exact(reference: str, assumption: str = CAUSAL) -> Guarantee:

@@ -127,7 +127,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str]]]:
             raise InputError(_other_version(path, metadata["version"]))
         whole = {*_WORDS, _SEAL} >= metadata.keys() and metadata.get(_SEAL, _seal(metadata)) == _seal(metadata)
         if not whole:  # the first checkpoints of version 2 have no seal
-            raise InputError(_damaged(path, "what it says of itself was changed"))
+            raise InputError(_damaged(path, "its description of itself was changed"))
         yield file, metadata
 
 
@@ -142,7 +142,7 @@ def _words(path: Path, text: str) -> dict[str, JSON]:
     except (ValueError, RecursionError):
         words = None
     if not isinstance(words, dict):
-        raise InputError(_damaged(path, "its words about the run are none"))
+        raise InputError(_damaged(path, "its description of the run cannot be read"))
     return words
 
 
