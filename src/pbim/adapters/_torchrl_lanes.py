@@ -53,15 +53,18 @@ class Lanes:
         entries = {name: to_numpy(content[ROOT, key_of(name)], content.batch_dims) for name in self._axes}
         return {name: np.moveaxis(entries[name], 0, -1).reshape(*axes, num_envs) for name, axes in self._axes.items()}
 
-    def write(self, content: TensorDictBase, state: Arrays) -> None:
-        """Put the state into a tensordict."""
+    def write(self, content: TensorDictBase, state: Arrays) -> list[torch.Tensor]:
+        """Put the state into a tensordict, and return the entries."""
+        entries = []
         for path, (name, axes) in zip(self._paths, self._axes.items(), strict=True):
             rows = torch.tensor(np.moveaxis(state[name], -1, 0) if axes else state[name], device=content.device)
             content.set(path, rows.reshape(*content.batch_size, *(axes or (1,))))
+            entries.append(content.get(path))
+        return entries
 
-    def remember(self, content: TensorDictBase, shared: list[torch.Tensor]) -> None:
+    def remember(self, tensors: list[torch.Tensor]) -> None:
         """Note that these entries and buffers say what the conversion's own state says."""
-        self._latest = [(tensor, tensor._version) for tensor in self._tensors(content, shared)]
+        self._latest = [(tensor, tensor._version) for tensor in tensors]
 
     def forget(self) -> None:
         """Note that the conversion's state may be another one."""
@@ -69,13 +72,11 @@ class Lanes:
 
     def is_latest(self, content: TensorDictBase, shared: list[torch.Tensor]) -> bool:
         """Tell whether a tensordict holds the very tensors that were remembered, and nobody has written into them."""
-        if not self._latest or ROOT not in content:
+        if not self._latest:
             return False
-        pairs = zip(self._latest, self._tensors(content, shared), strict=True)
+        entries = [content.get(path, None) for path in self._paths]
+        pairs = zip(self._latest, [*entries, *shared], strict=True)
         return all(tensor is now and now._version == version for (tensor, version), now in pairs)
-
-    def _tensors(self, content: TensorDictBase, shared: list[torch.Tensor]) -> list[torch.Tensor]:
-        return [*(content[path] for path in self._paths), *shared]
 
     def declare(self, spec: Composite) -> Composite:
         """Return a spec with the entries added."""

@@ -250,7 +250,7 @@ class ShapingTransform(Transform):  # type: ignore[misc]
             path.resume(self._lanes.read(tensordict, path.num_envs) | arrays)
         reward = next_tensordict[self._reward_key]
         transition = self._transition(tensordict, next_tensordict)
-        rewards = path.step(transition, self._column(next_tensordict, self._reward_key, path))
+        rewards = path.step(transition, self._column(next_tensordict, self._reward_key, reward))
         path.over = rewards.over
         self._write(next_tensordict, rewards, reward)
         if self._truncation == "settle" and rewards.over.any():  # the learner stops where the ledger is settled
@@ -258,11 +258,11 @@ class ShapingTransform(Transform):  # type: ignore[misc]
             settled = torch.tensor(rewards.over, device=terminated.device).reshape(terminated.shape)
             next_tensordict.set("terminated", terminated | settled)
         state = path.conversion_state()
-        self._lanes.write(next_tensordict, state)
+        written = self._lanes.write(next_tensordict, state)
         for name, buffer in buffers.items():
             if name in state:  # those that are frozen are not
-                buffer.copy_(torch.tensor(state[name]))
-        self._lanes.remember(next_tensordict, shared)
+                buffer.copy_(torch.from_numpy(np.asarray(state[name])))
+        self._lanes.remember([*written, *shared])
         return next_tensordict
 
     def _write(self, content: TensorDictBase, rewards: StepRewards, like: torch.Tensor) -> None:
@@ -272,11 +272,12 @@ class ShapingTransform(Transform):  # type: ignore[misc]
 
     def _transition(self, before: TensorDictBase, after: TensorDictBase) -> Transition:
         dims, path = after.batch_dims, self._path
-        terminated = self._column(after, "terminated", path)
-        has_truncated = "truncated" in after
-        truncated = self._column(after, "truncated" if has_truncated else "done", path)
-        if not has_truncated:
-            truncated = truncated & ~terminated
+        terminated = self._column(after, "terminated", after["terminated"])
+        limit = after.get("truncated", None)
+        if limit is None:
+            truncated = self._column(after, "done", after["done"]) & ~terminated
+        else:
+            truncated = self._column(after, "truncated", limit)
         obs, next_obs = (self._batch(part, self._obs_keys) for part in (before, after))
         action = self._batch(before, self._action_keys)
         valid = before.get("_step", None)
@@ -338,11 +339,13 @@ class ShapingTransform(Transform):  # type: ignore[misc]
             dtype=self._dtype,
         )
 
-    def _column(self, content: TensorDictBase, key: Key, path: RewardPath) -> NDArray[Any]:
-        column = to_numpy(content[key], content.batch_dims)
-        if column.size != path.num_envs:
+    def _column(self, content: TensorDictBase, key: Key, entry: torch.Tensor) -> NDArray[Any]:
+        """Return an entry of a tensordict, one number per environment."""
+        num_envs = self._path.num_envs
+        column = to_numpy(entry, content.batch_dims)
+        if column.size != num_envs:
             raise InputError(
-                f"{key!r} must hold one number per environment, received shape {tuple(content[key].shape)} in a batch "
-                f"of {path.num_envs}: several agents or objectives need a transform and a reward key each"
+                f"{key!r} must hold one number per environment, received shape {tuple(entry.shape)} in a batch "
+                f"of {num_envs}: several agents or objectives need a transform and a reward key each"
             )
-        return column.reshape(path.num_envs)
+        return column.reshape(num_envs)

@@ -128,8 +128,8 @@ def _rows(who: str, values: Any) -> list[Hashable]:
         if kind in "biuUS" and values.ndim == 1:
             return values.tolist()  # type: ignore[no-any-return]
         if kind in "biu" and values.size:
-            rows = np.ascontiguousarray(values).reshape(len(values), -1)
-            return rows.view(f"V{rows.nbytes // len(rows)}").reshape(-1).tolist()
+            content, size = values.tobytes(), values.nbytes // len(values)
+            return [content[start : start + size] for start in range(0, len(content), size)]
     return [value if type(value) in _PLAIN else _entry(who, value) for value in values]
 
 

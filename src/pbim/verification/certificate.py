@@ -205,27 +205,33 @@ def _summing(gamma: Any, xp: Any) -> Callable[..., Any]:
 def _sum_in_turn(
     gamma: Any, state: CertificateState, shaped: Values, ended: Values, valid: Values
 ) -> tuple[CertificateState, Values]:
-    """Do the same with NumPy rows: mask only those with dummy steps, judge all episodes that ended at once."""
+    """Do the same with NumPy rows, in memory that is allocated once; judge all episodes that ended together."""
     totals = np.empty(shaped.shape, state.total.dtype)
+    total, scale, discount = (part.copy() for part in state[:3])
     ends, whole = ended.any(axis=1).tolist(), valid.all(axis=1).tolist()
     finished = []
     for index, row in enumerate(shaped):
-        state = _added(np, gamma, state, row, None if whole[index] else valid[index])
-        totals[index] = state.total
+        where: Any = True if whole[index] else valid[index]
+        term = discount * row
+        np.add(total, term, out=total, where=where)
+        np.add(scale, abs(term), out=scale, where=where)
+        np.multiply(discount, gamma, out=discount, where=where)
+        totals[index] = total
         if ends[index]:
-            finished.append((state.total[ended[index]], state.scale[ended[index]]))
-            state = _restarted(np, state, ended[index])
-    if not finished:
-        return state, totals
-    total, scale = (np.concatenate(parts) for parts in zip(*finished, strict=True))
-    return _compared(np, state, total, scale, np.ones(len(total), np.bool_)), totals
+            over = ended[index]
+            finished.append((total[over], scale[over]))
+            total[over], scale[over], discount[over] = 0, 0, 1
+    state = state._replace(total=total, scale=scale, discount=discount)
+    if finished:
+        sums, scales = (np.concatenate(parts) for parts in zip(*finished, strict=True))
+        state = _compared(np, state, sums, scales, np.ones(len(sums), np.bool_))
+    return state, totals
 
 
-def _added(xp: Any, gamma: Any, state: CertificateState, shaped: Values, valid: Values | None) -> CertificateState:
+def _added(xp: Any, gamma: Any, state: CertificateState, shaped: Values, valid: Values) -> CertificateState:
     """Return the state with one step of shaping rewards in its sums."""
     term, discount = state.discount * shaped, state.discount * gamma  # gamma^t F'_t, gamma^(t+1)
-    if valid is not None:
-        term, discount = xp.where(valid, term, 0), xp.where(valid, discount, state.discount)
+    term, discount = xp.where(valid, term, 0), xp.where(valid, discount, state.discount)
     return CertificateState(state.total + term, state.scale + abs(term), discount, *state[3:])
 
 
