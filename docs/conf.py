@@ -67,7 +67,7 @@ html_show_sphinx = False
 
 
 def offer_notebook(_app, docname, source):
-    """Let a reader of a tutorial download it as a Jupyter notebook, with what its cells printed when the site was built."""
+    """Let a reader download a tutorial as a Jupyter notebook, with the outputs of the build."""
     if docname.startswith("tutorials/"):
         link = f"{{nb-download}}`Download this page as a notebook <{docname.removeprefix('tutorials/')}.ipynb>`"
         source[0] = re.sub(r"^(# .*)$", rf"\1\n\n{link}", source[0], count=1, flags=re.M)
