@@ -147,11 +147,11 @@ def zeros(shape: tuple[int, ...], like: Values) -> Values:
     if is_exact(like):
         return np.full(shape, Fraction(0), dtype=object)
     xp = compat.array_namespace(like)
-    made = xp.zeros(shape, dtype=wide_dtype(like), **_device(like))
+    result = xp.zeros(shape, dtype=wide_dtype(like), **_device(like))
     if is_concrete(like):
-        return made
+        return result
     # inside jax.shard_map it is part of an array's type over which devices it varies: as ``like`` does
-    return made + xp.sum(xp.astype(xp.reshape(like, (-1,))[:0], made.dtype))
+    return result + xp.sum(xp.astype(xp.reshape(like, (-1,))[:0], result.dtype))
 
 
 def counter(lanes: Values) -> Values:
