@@ -4,13 +4,14 @@ No array library is imported here but NumPy: whoever passes a JAX array has load
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import array_api_compat as compat
 import numpy as np
 
+from pbim._trees import mapped
 from pbim.errors import InputError, InputTypeError
 
 
@@ -146,11 +147,11 @@ def zeros(shape: tuple[int, ...], like: Values) -> Values:
     if is_exact(like):
         return np.full(shape, Fraction(0), dtype=object)
     xp = compat.array_namespace(like)
-    made = xp.zeros(shape, dtype=wide_dtype(like), **_device(like))
+    result = xp.zeros(shape, dtype=wide_dtype(like), **_device(like))
     if is_concrete(like):
-        return made
+        return result
     # inside jax.shard_map it is part of an array's type over which devices it varies: as ``like`` does
-    return made + xp.sum(xp.astype(xp.reshape(like, (-1,))[:0], made.dtype))
+    return result + xp.sum(xp.astype(xp.reshape(like, (-1,))[:0], result.dtype))
 
 
 def counter(lanes: Values) -> Values:
@@ -178,20 +179,6 @@ def distinct(tree: TreeT) -> TreeT:
         return leaf
 
     return cast(TreeT, mapped(own, tree))
-
-
-def where_tree(mask: Values, new: TreeT, old: TreeT) -> TreeT:
-    """Return ``old`` with the leaves of ``new`` where ``mask`` (num_envs,) is true; all leaves end in num_envs."""
-
-    def pick(old: Values, new: Values) -> Values:
-        if getattr(old, "shape", ())[-1:] != mask.shape:
-            raise InputTypeError(
-                f"an array of the state must end in num_envs={mask.shape[0]}, received shape {tuple(old.shape)}: name "
-                "its field in the conversion's `shared` if all environments share it"
-            )
-        return array_namespace(old).where(mask, new, old)
-
-    return cast(TreeT, mapped(pick, old, new))
 
 
 def constant(values: Values, model: Values) -> Values:
@@ -321,51 +308,6 @@ def on_host(array: Values) -> Values:
         return array
     tensor = array.detach().cpu()
     return tensor.float() if tensor.dtype is sys.modules["torch"].bfloat16 else tensor
-
-
-def has_numpy_view(array: Values) -> bool:
-    """Tell whether ``array`` is a PyTorch tensor that NumPy can read in place."""
-    return is_tensor(array) and array.device.type == "cpu" and array.dtype in _viewable_dtypes()
-
-
-def have_numpy_views(tree: Any) -> bool:
-    """Tell whether NumPy can read every tensor of a tree in place."""
-    if tree is None:
-        return True
-    if isinstance(tree, dict | tuple):
-        return all(map(have_numpy_views, tree.values() if isinstance(tree, dict) else tree))
-    return tree.device.type == "cpu" and tree.dtype is not sys.modules["torch"].bfloat16
-
-
-def to_numpy_views(tree: Any) -> Any:
-    """Return a tree of tensors (tuples, mappings, None) as NumPy arrays that share their memory."""
-    return mapped(lambda leaf: leaf.numpy(), tree)
-
-
-def to_tensors(tree: Any) -> Any:
-    """Return a tree of NumPy arrays as tensors that share their memory."""
-    return mapped(sys.modules["torch"].asarray, tree)
-
-
-def _viewable_dtypes() -> tuple[Any, ...]:
-    torch = sys.modules["torch"]
-    return torch.float32, torch.float64, torch.float16
-
-
-def mapped(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """Apply a function to the leaves of a tree (tuples, mappings, None), and to those of others of the same form."""
-    if tree is None:
-        return None
-    if isinstance(tree, dict):
-        return {name: mapped(function, part, *(other[name] for other in others)) for name, part in tree.items()}
-    if isinstance(tree, tuple):
-        return same_form(tree, (mapped(function, *parts) for parts in zip(tree, *others, strict=True)))
-    return function(tree, *others)
-
-
-def same_form(model: tuple[Any, ...], parts: Iterable[Any]) -> Any:
-    """Return parts as a tuple of the kind of ``model``, a NamedTuple or a plain one."""
-    return type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
 
 
 def scan(

@@ -108,8 +108,8 @@ def arrays_in(content: bytes) -> dict[str, NDArray[Any]]:
 def in_words(error: BaseException) -> str:
     """Return what somebody else's code raised and where: ``KeyError: 'x' in line 3 of my_terms.py``."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}{': ' if said else ''}{said} in line {frame.lineno} of {Path(frame.filename).name}"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}{': ' if text else ''}{text} in line {frame.lineno} of {Path(frame.filename).name}"
 
 
 def first_line(error: BaseException) -> str:

@@ -46,10 +46,10 @@ def _read(name: str) -> Table:
     import gymnasium
 
     try:
-        made = gymnasium.make(name)
+        outer = gymnasium.make(name)
     except gymnasium.error.Error as error:
         raise InputError(f"id must be registered with Gymnasium, received {name!r}: {error}".splitlines()[0]) from None
-    env: Any = made.unwrapped
+    env: Any = outer.unwrapped
     if not hasattr(env, "P") or not hasattr(env, "initial_state_distrib"):
         raise InputError(f"id must be a toy-text environment with a table P, received {name!r}: try FrozenLake-v1")
     width = max(len(outcomes) for row in env.P.values() for outcomes in row.values())
@@ -58,7 +58,7 @@ def _read(name: str) -> Table:
         for action, outcomes in row.items():
             padded = [*outcomes, *[(0.0, *outcomes[-1][1:])] * (width - len(outcomes))]
             table[:, state, action] = np.array([tuple(map(float, outcome)) for outcome in padded]).T
-    made.close()
+    outer.close()
     return Table(
         chance=np.cumsum(table[0], axis=-1),
         successor=table[1].astype(np.int32),

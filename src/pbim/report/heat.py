@@ -34,7 +34,7 @@ class HeatMap:
 def heat_maps(evidence: Evidence) -> list[HeatMap]:
     """Return the study's maps."""
     cells = {cell.name: (cell, runs) for cell, runs in evidence.cells()}
-    made = []
+    maps = []
     for heat in evidence.study.heat or []:
         found: dict[tuple[Any, Any], list[float]] = {}
         for name in heat.cells:
@@ -45,8 +45,8 @@ def heat_maps(evidence: Evidence) -> list[HeatMap]:
         means = {where: float(np.mean(values)) if values else math.nan for where, values in found.items()}
         counts = {where: len(values) for where, values in found.items()}
         xs, ys = _ordered([x for _, x in found]), _ordered([y for y, _ in found])
-        made.append(HeatMap(plan=heat, xs=xs, ys=ys, means=means, counts=counts))
-    return [replace(heat, bounds=_bounds(made, heat.plan.statistic)) for heat in made]
+        maps.append(HeatMap(plan=heat, xs=xs, ys=ys, means=means, counts=counts))
+    return [replace(heat, bounds=_bounds(maps, heat.plan.statistic)) for heat in maps]
 
 
 def _bounds(maps: list[HeatMap], statistic: str) -> tuple[float, float]:

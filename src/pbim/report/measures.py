@@ -35,7 +35,7 @@ class Data:
     grid: GridMap | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Measure:
     """A figure by name: what it is called in a table, what it means, how it is computed, which way is better."""
 
@@ -210,26 +210,18 @@ def _final_gap(data: Data) -> float:
     return _mean(arrays["evaluation_lengths"].astype(np.float64) - arrays["optimal_lengths"])
 
 
-def _measure(
-    label: str, meaning: str, compute: Callable[[Data], float], better: str | None = None, **changes: bool
-) -> Measure:
-    return Measure(label=label, meaning=meaning, compute=compute, better=better, **changes)
-
-
 MEASURES: dict[str, dict[str, Measure]] = {
     "q-learning": {
-        "final_return": _measure("Final return", "mean over the last 10% of episodes", _last_tenth("return"), "higher"),
-        "final_length": _measure("Final length", "mean over the last 10% of episodes", _last_tenth("length"), "lower"),
-        "late_return": _measure("Late return", "mean over the episodes from number 3000 on", _late_return, "higher"),
-        "best_column": _measure("Furthest column", "ever acted in, counted from 0", _best_column, "higher"),
-        "greedy_reaches": _measure(
-            "Greedy path arrives", "1 if it reaches the goal, else 0", _greedy_reaches, "higher"
-        ),
-        "greedy_length": _measure(
+        "final_return": Measure("Final return", "mean over the last 10% of episodes", _last_tenth("return"), "higher"),
+        "final_length": Measure("Final length", "mean over the last 10% of episodes", _last_tenth("length"), "lower"),
+        "late_return": Measure("Late return", "mean over the episodes from number 3000 on", _late_return, "higher"),
+        "best_column": Measure("Furthest column", "ever acted in, counted from 0", _best_column, "higher"),
+        "greedy_reaches": Measure("Greedy path arrives", "1 if it reaches the goal, else 0", _greedy_reaches, "higher"),
+        "greedy_length": Measure(
             "Greedy path", "its steps if it reaches the goal", _greedy_length, "lower", never=True
         ),
-        "greedy_return": _measure("Greedy return", "return of the greedy path, if it ends", _greedy_return, "higher"),
-        "bonus_spread": _measure(
+        "greedy_return": Measure("Greedy return", "return of the greedy path, if it ends", _greedy_return, "higher"),
+        "bonus_spread": Measure(
             "Spread of F",
             "deviation of the bonus over the states, in units of the reward",
             _bonus_spread,
@@ -237,22 +229,22 @@ MEASURES: dict[str, dict[str, Measure]] = {
         ),
     },
     "ppo": {
-        "frames_to_converge": _measure(
+        "frames_to_converge": Measure(
             "T", "the paper's frames to convergence", _frames_to_converge, "lower", never=True
         ),
-        "converged_length": _measure("N̄", "mean length over the last 1,000 updates", _converged_length, "lower"),
-        "converged_std": _measure("σ", "spread of an episode's length there", _converged_std, "lower"),
-        "final_length": _measure("Final length", "mean over the last 10% of frames", _last_frames("length"), "lower"),
-        "final_return": _measure(
+        "converged_length": Measure("N̄", "mean length over the last 1,000 updates", _converged_length, "lower"),
+        "converged_std": Measure("σ", "spread of an episode's length there", _converged_std, "lower"),
+        "final_length": Measure("Final length", "mean over the last 10% of frames", _last_frames("length"), "lower"),
+        "final_return": Measure(
             "Final return", "mean over the last 10% of frames", _last_frames("extrinsic_return"), "higher"
         ),
-        "mean_return": _measure(
+        "mean_return": Measure(
             "Mean return", "mean over the whole training", _over_training("extrinsic_return"), "higher", optional=True
         ),
-        "frames_to_solve": _measure(
+        "frames_to_solve": Measure(
             "Frames to solve", "until 100 updates average below 100 steps", _frames_to_solve, "lower", never=True
         ),
-        "frames_to_learn": _measure(
+        "frames_to_learn": Measure(
             "Frames to learn",
             "until 20 updates average below 100 steps: it tells fast learners apart, who all solve at update 100",
             _frames_to_learn,
@@ -260,15 +252,15 @@ MEASURES: dict[str, dict[str, Measure]] = {
             never=True,
             optional=True,
         ),
-        "final_residual": _measure(
+        "final_residual": Measure(
             "Residual", "mean discounted return of F' over the last 10% of frames", _final_residual, optional=True
         ),
-        "final_gap": _measure("Gap", "steps above the optimum on held-out layouts, greedy", _final_gap, "lower"),
+        "final_gap": Measure("Gap", "steps above the optimum on held-out layouts, greedy", _final_gap, "lower"),
     },
     "logs": {
-        "final_return": _measure("Final return", "mean over the last 10% of steps", _late_steps("return"), "higher"),
-        "mean_return": _measure("Mean return", "mean over all steps", _all_steps("return"), "higher"),
-        "final_length": _measure("Final length", "mean over the last 10% of steps", _late_steps("length")),
+        "final_return": Measure("Final return", "mean over the last 10% of steps", _late_steps("return"), "higher"),
+        "mean_return": Measure("Mean return", "mean over all steps", _all_steps("return"), "higher"),
+        "final_length": Measure("Final length", "mean over the last 10% of steps", _late_steps("length")),
     },
 }
 """The figures by learner; claims and heat maps use these names."""

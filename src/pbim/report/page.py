@@ -78,8 +78,8 @@ def _tiles(evidence: Evidence) -> Html:
         tiles.append(
             (worst, f"worst residual in {sum(c.episodes for c in checked):,} episodes of exact conversions", "")
         )
-    made = (tag("li", tag("b", figure), tag("span", text), class_=class_ or None) for figure, text, class_ in tiles)
-    return tag("ul", *made, class_="tiles")
+    items = (tag("li", tag("b", figure), tag("span", text), class_=class_ or None) for figure, text, class_ in tiles)
+    return tag("ul", *items, class_="tiles")
 
 
 def _banner(evidence: Evidence) -> Html:
@@ -102,7 +102,7 @@ def _heat(evidence: Evidence) -> Html | None:
 
 def _replays(evidence: Evidence) -> Html | None:
     """Return the stored pictures of agents, still until they are played."""
-    made, left, size = [], 0, 0
+    cards, left, size = [], 0, 0
     for cell, runs in evidence.cells():
         for entry in runs:
             if entry.replay is None:
@@ -112,11 +112,11 @@ def _replays(evidence: Evidence) -> Html | None:
                 left += 1
                 continue
             size += len(picture)
-            made.append(_replay(f"{tables.full_label(evidence, cell)}, seed {entry.run.seed}", picture))
-    if not made:
+            cards.append(_replay(f"{tables.full_label(evidence, cell)}, seed {entry.run.seed}", picture))
+    if not cards:
         return None
     note = tag("p", f"{plural(left, 'more replay')} in the results folder: they would make this page large.")
-    return join((tag("div", *made, class_="grid"), note if left else None))
+    return join((tag("div", *cards, class_="grid"), note if left else None))
 
 
 def _replay(caption: str, picture: bytes) -> Html:

@@ -101,9 +101,9 @@ class Ledger(Shaping[LedgerState]):
     def frozen(self, mean: Real | int = 0) -> Self:
         """Return this conversion with F-bar fixed to ``mean``, unless it is fixed already."""
         fixed = centring(self.normalize)
-        made = copy(self)  # what was warned of once is not warned of again
-        object.__setattr__(made, "normalize", fixed if isinstance(fixed, FixedMean) else FixedMean(mean=mean))
-        return made
+        conversion = copy(self)  # what was warned of once is not warned of again
+        object.__setattr__(conversion, "normalize", fixed if isinstance(fixed, FixedMean) else FixedMean(mean=mean))
+        return conversion
 
     def frozen_at(self, state: LedgerState) -> Self:
         """Return this conversion with F-bar fixed to the mean that ``state`` subtracts next."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from pbim import _arrays
 from pbim._files import read_arrays, write_arrays
+from pbim._trees import mapped
 from pbim.errors import InputError
 from pbim.shaping._shaping import Shaping, State
 
@@ -32,7 +33,7 @@ def load_arrays(state: State, arrays: dict[str, np.ndarray[Any, Any]]) -> State:
                 "call init with the num_envs and configuration the state was saved with"
             )
     names = iter(wanted)
-    return _arrays.mapped(lambda leaf: _arrays.like(arrays[next(names)], leaf), state)
+    return mapped(lambda leaf: _arrays.like(arrays[next(names)], leaf), state)
 
 
 def save_state(path: str | os.PathLike[str], shaping: Shaping[Any], state: State) -> None:

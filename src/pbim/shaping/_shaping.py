@@ -14,12 +14,14 @@ import numpy as np
 
 from pbim import _arrays
 from pbim._arrays import Array, ArrayT, Flags, Rows, Values
+from pbim._trees import same_form
 from pbim.config import Component
 from pbim.errors import InputError, InputTypeError
 from pbim.shaping._calls import check_exactness, check_overflow, is_plain
 from pbim.shaping._checks import check_count, check_lambda, is_number, short
 from pbim.shaping._guarantee import Guarantee, Level
 from pbim.shaping._schedule import Debt
+from pbim.shaping._state import has_numpy_view, have_numpy_views, to_numpy_views, to_tensors, where_tree
 
 State = Any
 """A NamedTuple of arrays whose first field has shape (num_envs,): carry it, save it, scan over it."""
@@ -306,8 +308,8 @@ class Shaping(Component, ABC, Generic[StateT]):
         given: Any = (state, bonus, ended, valid, dict(extra))
         if _arrays.is_tensor(bonus):
             given = _arrays.detached(given)
-        viewed = not self.calls_back and _arrays.has_numpy_view(given[1]) and _arrays.have_numpy_views(given)
-        current, values, ends, mask, more = _arrays.to_numpy_views(given) if viewed else given
+        viewed = not self.calls_back and has_numpy_view(given[1]) and have_numpy_views(given)
+        current, values, ends, mask, more = to_numpy_views(given) if viewed else given
         rows = _arrays.check_rows("bonus", values, ends, mask, lanes=current[0], rank=rank)
         if rows.values.shape[0] == 0:
             shaped = rows.values
@@ -318,7 +320,7 @@ class Shaping(Component, ABC, Generic[StateT]):
         check_overflow(self, shaped, more)
         result: tuple[StateT, ArrayT] = (current, shaped)
         if viewed:
-            return cast(tuple[StateT, ArrayT], _arrays.to_tensors(result))
+            return cast(tuple[StateT, ArrayT], to_tensors(result))
         return _arrays.detached(result) if _arrays.is_tensor(bonus) else result  # a user's function may hold parameters
 
     @abstractmethod
@@ -334,10 +336,10 @@ class Shaping(Component, ABC, Generic[StateT]):
         names = getattr(state, "_fields", range(len(state)))
         fresh = self._start(_arrays.zeros(state[0].shape, state[0]))
         parts = (
-            old if name in self.shared else _arrays.where_tree(where, new, old)
+            old if name in self.shared else where_tree(where, new, old)
             for name, new, old in zip(names, fresh, state, strict=True)
         )
-        return cast(StateT, _arrays.same_form(state, parts))
+        return cast(StateT, same_form(state, parts))
 
 
 def _check_steps(name: str, steps: int | None) -> float:

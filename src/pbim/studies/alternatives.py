@@ -135,9 +135,9 @@ def _cell(name: str, scheme: Scheme, group: str) -> Cell:
     known = {"settings": len(scheme.settings), "compute": COMPUTE[name]}
     changes = {**scheme.changes, "total_frames": FRAMES}
     bonus = changes.pop("intrinsic", EpisodicCount(alpha=alpha * scheme.share, key="count_key"))
-    made = cell(name, scheme.label, scheme.conversion(gamma), group, params=known)
-    paid = made.learner.intrinsic if isinstance(made.learner.shaping, NoBonus) else bonus
-    return replace(made, learner=replace(made.learner, intrinsic=paid, **changes))
+    base = cell(name, scheme.label, scheme.conversion(gamma), group, params=known)
+    paid = base.learner.intrinsic if isinstance(base.learner.shaping, NoBonus) else bonus
+    return replace(base, learner=replace(base.learner, intrinsic=paid, **changes))
 
 
 CELLS = {(name, group): _cell(name, scheme, group) for group in SETTINGS for name, scheme in SCHEMES.items()}

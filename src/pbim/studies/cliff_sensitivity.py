@@ -105,14 +105,14 @@ def _centring_cells() -> list[Cell]:
 
 
 def _reading_cells() -> list[Cell]:
-    found = []
+    cells = []
     for init, optimizer, learns in READINGS:
         for encoding, size in product(ENCODINGS, SIZES):
             for scheme in ("rnd", "pbim") if (encoding, size) == ("one-hot", "64-64") else ("pbim",):
                 words = f"{init}, {'frozen' if learns == 'never' else f'{optimizer} every {learns}'}"
                 bonus = {"init_scheme": init, "optimizer": OPTIMIZERS[optimizer], "hidden": SIZES[size]}
                 learner = with_bonus(SCHEMES[scheme][1], encode=ENCODINGS[encoding], **bonus)
-                made = Cell(
+                cell = Cell(
                     name=f"{scheme}-{init}-{optimizer}-{learns}-{encoding}-{size}",
                     label=f"{SCHEMES[scheme][0]}, {words}, {encoding}, {size}",
                     scheme=scheme,
@@ -120,8 +120,8 @@ def _reading_cells() -> list[Cell]:
                     learner=replace(learner, bonus_learns=learns),
                     params={"scheme": scheme, "reading": words, "encoding": encoding, "size": size},
                 )
-                found.append(made)
-    return found
+                cells.append(cell)
+    return cells
 
 
 def _claim(cell: Cell, other: str) -> Claim:

@@ -142,9 +142,9 @@ class Display:
         names = ("verdict", "claim", "ours") if own else ("verdict", "claim", "paper", "ours")
         table = Table(*names, title=f"Claims{size}", title_justify="left")
         for row in rows:
-            said = {"verdict": row["word"], "claim": row["statement"], "ours": row["ours"]}
-            said["paper"] = row["paper"] or "not in the paper"
-            table.add_row(*(escape(said[name]) for name in names))
+            texts = {"verdict": row["word"], "claim": row["statement"], "ours": row["ours"]}
+            texts["paper"] = row["paper"] or "not in the paper"
+            table.add_row(*(escape(texts[name]) for name in names))
         self.console.print(table)
         counts = Counter(row["word"] for row in rows)
         self.say(", ".join(f"{number} {verdict}" for verdict, number in counts.items()) + size)

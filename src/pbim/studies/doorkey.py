@@ -116,24 +116,24 @@ def solves(
     )
 
 
-def early_claims(study: str, made: Cell, scheme: str, setting: str, frames: int) -> list[Claim]:
+def early_claims(study: str, variant: Cell, scheme: str, setting: str, frames: int) -> list[Claim]:
     """Return what Table 1 says of a ``scheme`` at a ``setting`` as claims about a cell that trains for fewer frames."""
     time, mean, _ = TABLE[setting][scheme]
     where = f"at (alpha, gamma) = {SETTINGS[setting]}"
     solved = Claim(
-        id=f"{study}-{made.name}-solves",
-        statement=f"{made.label}, {'solves' if time else 'does not solve'} DoorKey within {frames:,} frames {where}",
+        id=f"{study}-{variant.name}-solves",
+        statement=f"{variant.label}, {'solves' if time else 'does not solve'} DoorKey within {frames:,} frames {where}",
         source="Table 1, T",
         paper=f"converges after {time:.3g} frames" if time else "does not converge",
         kind="reaches" if time else "never",
-        cell=made.name,
+        cell=variant.name,
         statistic="frames_to_solve",
     )
     length = Claim(
-        id=f"{study}-{made.name}-length",
-        statement=f"{made.label}: mean episode length after {frames:,} frames {where}",
+        id=f"{study}-{variant.name}-length",
+        statement=f"{variant.label}: mean episode length after {frames:,} frames {where}",
         source="Table 1, mean",
-        cell=made.name,
+        cell=variant.name,
         statistic="final_length",
         **_near(mean, 0.05),
     )

@@ -110,7 +110,7 @@ def _common(variant: str) -> Mapping[str, Any]:
     return {"params": {"variant": variant}, "total_frames": FRAMES}
 
 
-_CELLS = tuple(made for group in PLACES for made in _cells(group))
+_CELLS = tuple(variant for group in PLACES for variant in _cells(group))
 
 DOORKEY_BASELINES = Study(
     name="doorkey-baselines",
@@ -120,8 +120,8 @@ DOORKEY_BASELINES = Study(
     seeds=3,
     claims=tuple(
         claim
-        for made in _CELLS
-        for claim in early_claims("doorkey-baselines", made, made.scheme.partition("-")[0], made.group, FRAMES)
+        for variant in _CELLS
+        for claim in early_claims("doorkey-baselines", variant, variant.scheme.partition("-")[0], variant.group, FRAMES)
     ),
     groups=tuple(group for group in GROUPS if group.name in PLACES),
 )

@@ -66,9 +66,9 @@ def _centred_shorter(reading: str, reward: str) -> Claim:
     )
 
 
-def _place(made: Cell) -> tuple[str, str]:
+def _place(variant: Cell) -> tuple[str, str]:
     """Return the paper's scheme and setting of a cell."""
-    return made.scheme.partition("-")[2], made.group.removesuffix("-decayed")
+    return variant.scheme.partition("-")[2], variant.group.removesuffix("-decayed")
 
 
 _CELLS = tuple(
@@ -86,7 +86,7 @@ DOORKEY_READINGS = Study(
     cells=_CELLS,
     seeds=4,
     claims=(
-        *(claim for made in _CELLS for claim in early_claims("doorkey-readings", made, *_place(made), FRAMES)),
+        *(claim for variant in _CELLS for claim in early_claims("doorkey-readings", variant, *_place(variant), FRAMES)),
         *(_centred_shorter(reading, reward) for reading in READINGS for reward in REWARDS),
     ),
     groups=tuple(

@@ -35,10 +35,10 @@ _ALPHA, _ = SETTINGS[MAIN]
 def guided(scheme: str, label: str, shaping: Shaping[Any], gae_lambda: float, **params: Any) -> Cell:
     """Return a cell of the setting, named by its scheme and lambda, with its guidance and debt beside it."""
     group = f"lambda-{gae_lambda:g}"
-    made = cell(scheme, label, shaping, MAIN, total_frames=FRAMES, gae_lambda=gae_lambda)
-    debt = shaping.debt(_ALPHA, made.learner.env.max_steps).worst
+    base = cell(scheme, label, shaping, MAIN, total_frames=FRAMES, gae_lambda=gae_lambda)
+    debt = shaping.debt(_ALPHA, base.learner.env.max_steps).worst
     known = {"lambda": gae_lambda, "guidance": round(shaping.guidance(gae_lambda), 6), "debt": round(debt, 6)}
-    return replace(made, name=f"{scheme}-{gae_lambda:g}", group=group, params={**made.params, **known, **params})
+    return replace(base, name=f"{scheme}-{gae_lambda:g}", group=group, params={**base.params, **known, **params})
 
 
 def grm(delay: int) -> GRM:
@@ -81,12 +81,12 @@ def compared(number: str, kind: ClaimKind, statistic: str, one: Cell, other: Cel
     )
 
 
-def _named(made: Cell) -> str:
-    return f"{made.label} at lambda {made.params['lambda']:g}"
+def _named(each: Cell) -> str:
+    return f"{each.label} at lambda {each.params['lambda']:g}"
 
 
 with large_repayments():
-    CELLS = {made.name: made for gae_lambda in LAMBDAS for made in _cells(gae_lambda)}
+    CELLS = {each.name: each for gae_lambda in LAMBDAS for each in _cells(gae_lambda)}
 
 
 def _of(scheme: str, gae_lambda: float) -> Cell:

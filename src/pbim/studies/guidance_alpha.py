@@ -21,19 +21,19 @@ _SOURCE = "pbim's own question: is alpha times guidance what a learner feels?"
 
 def _cell(delay: int, alpha: float) -> Cell:
     scheme = f"grm-{delay}"
-    made = guided(scheme, f"GRM, delay {delay}, alpha {alpha:g}", grm(delay), LAMBDA, delay=delay)
-    share = made.learner.shaping.guidance(LAMBDA)
-    debt = made.learner.shaping.debt(alpha, made.learner.env.max_steps).worst
+    base = guided(scheme, f"GRM, delay {delay}, alpha {alpha:g}", grm(delay), LAMBDA, delay=delay)
+    share = base.learner.shaping.guidance(LAMBDA)
+    debt = base.learner.shaping.debt(alpha, base.learner.env.max_steps).worst
     return replace(
-        made,
+        base,
         name=f"{scheme}-{alpha:g}",
         group=scheme,
-        learner=replace(made.learner, intrinsic=EpisodicCount(alpha=alpha, key="count_key")),
-        params={**made.params, "alpha": alpha, "felt": round(alpha * share, 8), "debt": round(debt, 6)},
+        learner=replace(base.learner, intrinsic=EpisodicCount(alpha=alpha, key="count_key")),
+        params={**base.params, "alpha": alpha, "felt": round(alpha * share, 8), "debt": round(debt, 6)},
     )
 
 
-CELLS = {made.name: made for delay in (STRONG, WEAK) for alpha in ALPHAS for made in (_cell(delay, alpha),)}
+CELLS = {base.name: base for delay in (STRONG, WEAK) for alpha in ALPHAS for base in (_cell(delay, alpha),)}
 
 
 def _claim(kind: ClaimKind, statistic: str, one: str, other: str, words: str) -> Claim:

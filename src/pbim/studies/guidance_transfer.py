@@ -53,11 +53,11 @@ PLACES: dict[str, tuple[str, str, dict[str, Any]]] = {
 def _cell(scheme: str, place: str) -> Cell:
     label, shaping, gae_lambda = SCHEMES[scheme]
     _, setting, changes = PLACES[place]
-    made = cell(scheme, label, shaping, setting, gae_lambda=gae_lambda, **changes)
-    learner = made.learner
+    base = cell(scheme, label, shaping, setting, gae_lambda=gae_lambda, **changes)
+    learner = base.learner
     if place == "rnd" and learner.intrinsic is not None:
         learner = replace(learner, intrinsic=RND(), intrinsic_scale=RND_SCALE)
-    return replace(made, name=f"{scheme}-{place}", group=place, learner=learner)
+    return replace(base, name=f"{scheme}-{place}", group=place, learner=learner)
 
 
 def _shorter(place: str, other: str) -> Claim:

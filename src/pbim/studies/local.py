@@ -95,15 +95,15 @@ class _Process:
     def events(self) -> Iterator[Event]:
         """Yield what the process has written; at its end, how it ended."""
         assert self.popen.stdout is not None
-        got = os.read(self.popen.stdout.fileno(), 1 << 16)
+        chunk = os.read(self.popen.stdout.fileno(), 1 << 16)
         self.heard = time.monotonic()
-        *lines, self.text = (self.text + got.decode()).split("\n")
+        *lines, self.text = (self.text + chunk.decode()).split("\n")
         for answer in map(progress_of, lines):
             if isinstance(answer, str):
                 self.error = answer
             else:
                 yield Event(self.job, "progress", answer)
-        if not got:
+        if not chunk:
             self.over = True
             code = self.popen.wait()
             yield Event(self.job, "failed", error=self._complaint(code)) if code else Event(self.job, "ended")

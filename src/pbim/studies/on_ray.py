@@ -73,17 +73,17 @@ def _trial(address: str | None) -> tuple[str, str] | None:
     start = "start one with ray start --head"
     if (why := _unreachable(address)) is not None:
         return why, start
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         trial = subprocess.Popen(
-            [sys.executable, "-c", _TRIAL, address or "auto"], stdout=said, stderr=said, start_new_session=True
+            [sys.executable, "-c", _TRIAL, address or "auto"], stdout=output, stderr=output, start_new_session=True
         )
         try:
-            code = _ended(trial, said)
+            code = _ended(trial, output)
         finally:
             trial.kill()
             trial.wait()
-        said.seek(0)
-        text = said.read().decode(errors="replace")
+        output.seek(0)
+        text = output.read().decode(errors="replace")
     if code == 0:
         return None
     if _wants_token(text):
@@ -104,14 +104,14 @@ def _unreachable(address: str | None) -> str | None:
     return None
 
 
-def _ended(trial: "subprocess.Popen[bytes]", said: IO[bytes]) -> int | None:
+def _ended(trial: "subprocess.Popen[bytes]", output: IO[bytes]) -> int | None:
     """Return the exit code of a process, None once it was told that its token is wrong or its time is over."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
             return trial.wait(0.2)
         except subprocess.TimeoutExpired:
-            if _wants_token(os.pread(said.fileno(), 1 << 20, 0).decode(errors="replace")):
+            if _wants_token(os.pread(output.fileno(), 1 << 20, 0).decode(errors="replace")):
                 break
     return None
 
