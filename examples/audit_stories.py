@@ -107,8 +107,13 @@ def main() -> None:
         print(f"--- {name} ---\n{report}\n")
         if figures is not None:
             draw(report, figures / f"audit_{name}.svg")
-    # the repair: the dwelling term, converted, in the very task that its witness spoils
-    task = pbim.audit(**log, term=terms(log)["dwelling"], gamma=GAMMA).witness.task()
+    # the repair: the dwelling term, converted; certified on the log, and in the very task that its witness spoils
+    dwelling, ended = terms(log)["dwelling"], log["terminated"] | log["truncated"]
+    for shaping in (pbim.Raw(), pbim.Geometric(gamma=GAMMA)):
+        _, shaped = shaping.rollout(shaping.init(1), dwelling[:, None], ended[:, None])
+        residuals = abs(pbim.residuals(shaped, ended[:, None], GAMMA))
+        print(f"{type(shaping).__name__}: the largest residual of {len(residuals)} episodes is {residuals.max():.1g}")
+    task = pbim.audit(**log, term=dwelling, gamma=GAMMA).witness.task()
     for shaping in (pbim.Raw(), pbim.Geometric(gamma=GAMMA)):
         verdict = pbim.verify(task.mdp, intrinsic=task.bonus, shaping=shaping, horizon=task.horizon)
         print(f"{type(shaping).__name__}: the optimal policies are {'kept' if verdict.preserved else 'changed'}")

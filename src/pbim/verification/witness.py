@@ -99,10 +99,8 @@ class Witness:
     ends: Mapping[Hashable, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        parts = [f"{self.name}."] if self.name else []
-        if self.ends:
-            listed = ", ".join(f"{value:.4g} at {state}" for state, value in islice(self.ends.items(), SHOWN))
-            parts.append(f"The potential at the ends is not 0: {listed}.")
+        listed = ", ".join(f"{value:.4g} at {state}" for state, value in islice(self.ends.items(), SHOWN))
+        parts = [f"{self.name}{': ' if listed else ''}{listed}."] if self.name else []
         return " ".join([*parts, getattr(self, f"_{self.kind.replace(' ', '_')}")()])
 
     def task(self) -> "Task | None":
