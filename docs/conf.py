@@ -37,8 +37,9 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = True
 
-# Tutorials run when the site is built, and again only when they changed.
-nb_execution_mode = "cache"
+# Tutorials run when the site is built, and again only when they changed. (With "cache", the notebook that a reader
+# downloads has no outputs: myst-nb then writes the one from before the run.)
+nb_execution_mode = "force"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

@@ -123,7 +123,7 @@ def test_the_readme_starts_with_the_recommended_conversion():
     named = re.findall(r"pbim\.Geometric\(gamma=(\d[\d.]*), rate=([\d.]+)\)", _readme())
     assert named
     assert {float(rate) for _, rate in named} == {recommended(float(gamma)).rate for gamma, _ in named}
-    share = re.search(r"It is ([\d.]+) for `Geometric` with rate ([\d.]+) at lambda ([\d.]+)", _readme())
+    share = re.search(r"It is ([\d.]+) for `Geometric` with rate ([\d.]+) at lambda (\d\.\d+)", _readme())
     assert share
     g, rate, gae_lambda = map(float, share.groups())
     assert g == round(Geometric(gamma=0.99, rate=rate).guidance(gae_lambda=gae_lambda), 2)
