@@ -196,6 +196,17 @@ def test_identical_values_are_decided_without_a_warning():
     assert verdict(claim("estimate", value=1.0), [1.0] * 4).verdict == REPRODUCED
 
 
+def test_a_difference_of_rounding_alone_is_no_effect_at_any_number_of_seeds():
+    one, other = [1 - 1e-9, 1.0, 1 - 2e-9, 1.0, 1.0], [1.0, 1 - 1e-9, 1.0, 1.0, 1.0]
+    rounded = verdict(claim("greater", margin=None), one, other)
+    assert rounded.verdict == NOT_REPRODUCED
+    assert "no effect beyond rounding left" in rounded.note
+    real = [1 - 1e-3, 1.0, 1 - 2e-3, 1.0, 1 + 4e-3]
+    assert verdict(claim("greater", margin=None), real, other).verdict == UNDECIDED
+    small = verdict(claim("greater", margin=None), [1e-9, 2e-9, 1.5e-9, 1e-9], [0.0, 0.0, 0.0, 0.0])
+    assert small.verdict == REPRODUCED  # rounding is relative to the figures
+
+
 def test_a_cell_that_was_not_run_leaves_the_claim_open():
     found = verdict(claim("less"), [1.0] * 5)
     assert found.verdict == UNDECIDED

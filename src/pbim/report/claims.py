@@ -3,7 +3,8 @@
 A claim is data (``pbim.results.Claim``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 
 less, greater  Welch's p, Holm-corrected over the study, below .05 and the sign as claimed: reproduced. Below .05 with
-               the other sign, or no effect of size ``margin`` left in the interval: not reproduced.
+               the other sign, or no effect of size ``margin`` (without one: beyond rounding) left in the interval: not
+               reproduced.
 equal          interval of the difference inside +-margin: reproduced; wholly outside: not reproduced.
 no-less        interval of the difference above -margin: reproduced; wholly below: not reproduced.
 estimate       mean within ``margin`` of the paper's value, or the value in the interval: reproduced; interval wholly
@@ -37,6 +38,8 @@ TESTED = ("less", "greater")
 SHARES = ("reaches", "never", "share")
 LEAST = 3
 ALPHA = 0.05
+ROUNDING = 1e-6
+"""Differences below this share of the larger mean are rounding: returns are added up in single precision."""
 _NONE = Interval(math.nan, math.nan)
 
 
@@ -225,8 +228,10 @@ def _tested(base: Verdict, samples: list[Figures], *, corrected: float, tests: i
     effect, most = sign * found.figure, max(sign * found.interval.low, sign * found.interval.high)
     if corrected < ALPHA:
         return replace(found, verdict=REPRODUCED if effect > 0 else NOT_REPRODUCED)
-    if margin is not None and most < margin:
-        return replace(found, verdict=NOT_REPRODUCED, note=_joined(f"no effect of {margin:g} left", found.note))
+    least = ROUNDING * max(abs(float(np.mean(figures.finite))) for figures in samples) if margin is None else margin
+    if most < least:
+        words = "no effect beyond rounding left" if margin is None else f"no effect of {margin:g} left"
+        return replace(found, verdict=NOT_REPRODUCED, note=_joined(words, found.note))
     spread = sum(statistics.variance(figures.finite) for figures in samples)
     needed = [statistics.seeds_to_tell(spread, effect, alpha=ALPHA / tests)]
     if margin is not None and effect < margin:
