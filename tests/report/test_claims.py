@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pbim.errors import InputError
+from pbim.report.answer import answer
 from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Figures, decide
 from pbim.report.verdict_table import needed, ours
 from report.stores import claim
@@ -255,3 +256,18 @@ def test_no_data_breaks_a_rule(first, second):
 def test_claims_that_cannot_be_meant_are_refused(made, message):
     with pytest.raises(InputError, match=message):
         verdict(made, [1.0], [1.0])
+
+
+def test_a_claim_that_fails_without_a_winner_names_none():
+    """Equal but for rounding: neither ends better."""
+    asked = [claim("greater", paper=None, margin=None, statistic=name) for name in ("final_return", "mean_return")]
+    same, lower = [1.0, 1 - 1e-9, 1.0, 1.0], [1.0, 1.0, 1 - 1e-9, 1.0]
+    known = {
+        "rnd": {"final_return": figures(same), "mean_return": figures(normal(0.0))},
+        "none": {"final_return": figures(lower), "mean_return": figures(normal(5.0))},
+    }
+    verdicts = decide([replace(each, id=each.statistic) for each in asked], known, seed=0)
+    assert [each.verdict for each in verdicts] == [NOT_REPRODUCED, NOT_REPRODUCED]
+    words = answer(verdicts, {"rnd": "RND", "none": "No bonus"})
+    assert "whole training: No bonus than RND." in words
+    assert "last tenth: undecided." in words

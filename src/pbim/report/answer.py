@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pbim.report.claims import NOT_REPRODUCED, REPRODUCED, Verdict
+from pbim.report.claims import ALPHA, Verdict
 
 QUESTIONS = {
     "mean_return": "Learns faster, by the return over the whole training",
@@ -36,8 +36,7 @@ def _winners(verdicts: Sequence[Verdict], labels: Mapping[str, str]) -> str:
     better: dict[str, list[str]] = {}
     for found in verdicts:
         one, other = labels[found.claim.cell], labels[str(found.claim.other)]
-        if found.verdict == REPRODUCED:
-            better.setdefault(one, []).append(other)
-        elif found.verdict == NOT_REPRODUCED:
-            better.setdefault(other, []).append(one)
+        if found.corrected < ALPHA:  # a claim may fail without a winner: where no effect is left
+            best, rest = (one, other) if found.figure > 0 else (other, one)
+            better.setdefault(best, []).append(rest)
     return "; ".join(f"{best} than {' and '.join(rest)}" for best, rest in better.items()) or "undecided"
