@@ -3,7 +3,7 @@
 A claim is data (``pbim.results.Claim``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 
 less, greater  Welch's p, Holm-corrected over the study, below .05 and the sign as claimed: reproduced. Below .05 with
-               the other sign, or no effect of size ``margin`` (without one: beyond rounding) left in the interval: not
+               the other sign, no effect of size ``margin`` left in the interval, or an interval of rounding alone: not
                reproduced.
 equal          interval of the difference inside +-margin: reproduced; wholly outside: not reproduced.
 no-less        interval of the difference above -margin: reproduced; wholly below: not reproduced.
@@ -228,10 +228,11 @@ def _tested(base: Verdict, samples: list[Figures], *, corrected: float, tests: i
     effect, most = sign * found.figure, max(sign * found.interval.low, sign * found.interval.high)
     if corrected < ALPHA:
         return replace(found, verdict=REPRODUCED if effect > 0 else NOT_REPRODUCED)
-    least = ROUNDING * max(abs(float(np.mean(figures.finite))) for figures in samples) if margin is None else margin
-    if most < least:
-        words = "no effect beyond rounding left" if margin is None else f"no effect of {margin:g} left"
-        return replace(found, verdict=NOT_REPRODUCED, note=_joined(words, found.note))
+    if margin is not None and most < margin:
+        return replace(found, verdict=NOT_REPRODUCED, note=_joined(f"no effect of {margin:g} left", found.note))
+    rounding = ROUNDING * max(abs(float(np.mean(figures.finite))) for figures in samples)
+    if found.interval.inside(-rounding, rounding):
+        return replace(found, verdict=NOT_REPRODUCED, note=_joined("equal but for rounding", found.note))
     spread = sum(statistics.variance(figures.finite) for figures in samples)
     needed = [statistics.seeds_to_tell(spread, effect, alpha=ALPHA / tests)]
     if margin is not None and effect < margin:
