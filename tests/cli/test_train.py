@@ -291,8 +291,8 @@ def test_skills_without_a_task_then_a_task_from_the_skills(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--skills 1 --intrinsic diayn", "count must be a whole number of at least 2, received 1"),
-        ("--skills many --intrinsic diayn", "--skills must be a whole number of at least 2, received 'many'"),
+        ("--skills 1 --intrinsic diayn", "--skills must be a whole number of at least 2, received 1"),
+        ("--skills many --intrinsic diayn", "--skills must be a whole number of at least 2, received many"),
         ("--intrinsic diayn", "needs episodes that follow skills"),
         ("--task-reward none", "leaves the bonus alone to learn from, and there is none"),
         ("--task-reward none --intrinsic count --shaping geometric", "shaping Geometric, rate 0.02 cancels it"),

@@ -1,7 +1,7 @@
 """Finite environments given by a table of outcomes."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,10 +37,6 @@ class TableEnvironment(Component, ABC):
     """What environments with a table share; every ``max_steps``-th step is truncated."""
 
     max_steps: int
-    obs_shape: ClassVar[tuple[int, ...]] = ()
-    """An index has no axes."""
-    obs_dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
-    """Of an index."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,6 +57,16 @@ class TableEnvironment(Component, ABC):
     def num_actions(self) -> int:
         """Columns of the table."""
         return len(self.table.chance[0])
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """An index has no axes."""
+        return ()
+
+    @property
+    def obs_dtype(self) -> np.dtype[Any]:
+        """Indices are 32-bit integers."""
+        return np.dtype(np.int32)
 
     def reset(self, key: jax.Array) -> tuple[TableState, jax.Array]:
         """Draw the first state."""

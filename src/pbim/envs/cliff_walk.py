@@ -52,12 +52,6 @@ class CliffWalk(Component):
     """
 
     kind: ClassVar[str] = "cliff-walk"
-    num_actions: ClassVar[int] = 4
-    """Up, right, down, left."""
-    obs_shape: ClassVar[tuple[int, ...]] = ()
-    """A cell index has no axes."""
-    obs_dtype: ClassVar[np.dtype[Any]] = np.dtype(np.int32)
-    """Of a cell index."""
 
     width: int = 12
     height: int = 4
@@ -79,6 +73,21 @@ class CliffWalk(Component):
     def num_states(self) -> int:
         """Number of cells; observations are below it."""
         return self.width * self.height
+
+    @property
+    def num_actions(self) -> int:
+        """Up, right, down, left."""
+        return 4
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """A cell index has no axes."""
+        return ()
+
+    @property
+    def obs_dtype(self) -> np.dtype[Any]:
+        """Cell indices are 32-bit integers."""
+        return np.dtype(np.int32)
 
     @property
     def start(self) -> int:

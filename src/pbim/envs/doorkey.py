@@ -40,12 +40,6 @@ class DoorKey(Component):
     """
 
     kind: ClassVar[str] = "doorkey"
-    num_actions: ClassVar[int] = 7
-    """MiniGrid's, of which ``done`` does nothing."""
-    obs_shape: ClassVar[tuple[int, ...]] = (_view.VIEW, _view.VIEW, 3)
-    """Across, down, (object, colour, state)."""
-    obs_dtype: ClassVar[np.dtype[Any]] = np.dtype(np.uint8)
-    """MiniGrid's codes are bytes."""
 
     size: Size = 8
     reward: Literal["paper", "minigrid"] = "paper"
@@ -59,6 +53,21 @@ class DoorKey(Component):
             raise InputError(f"max_steps must be at least 0, received {self.max_steps}: 0 stands for 10 * size**2")
         if self.max_steps == 0:
             object.__setattr__(self, "max_steps", 10 * self.size**2)
+
+    @property
+    def num_actions(self) -> int:
+        """Seven, of which ``done`` does nothing."""
+        return 7
+
+    @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Across, down, (object, colour, state)."""
+        return (_view.VIEW, _view.VIEW, 3)
+
+    @property
+    def obs_dtype(self) -> np.dtype[Any]:
+        """MiniGrid's codes are bytes."""
+        return np.dtype(np.uint8)
 
     @property
     def goal(self) -> int:
