@@ -1,4 +1,6 @@
-"""Claims, the paper's and our own, decided by rules that were written down before anything ran (but the last).
+"""Claims, the paper's and our own, decided by rules that were written down before anything ran.
+
+Two are younger than the first runs: the last one below, and that an interval of rounding alone is no effect.
 
 A claim is data (``pbim.results.Claim``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 
