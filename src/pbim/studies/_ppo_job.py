@@ -16,8 +16,11 @@ from pbim.studies.job import Clock, Config, Job, Progress, begin, resume, status
 from pbim.training import checkpoint
 from pbim.training.run import Backend, CompiledBackend, backend_of
 
-CHUNK = 8
-"""Updates in one program. Checkpoints fall between chunks, so an update's program depends on its number alone."""
+CHUNK, LARGEST_CHUNK = 8, 32
+"""Updates in one program, and the most of them where another number leaves no rest, which would be a second program.
+
+Checkpoints fall between chunks, so an update's program depends on its number alone.
+"""
 
 LAYOUTS, HOST_LAYOUTS = 256, 32
 """How many held-out layouts the trained agent plays, greedily; each is an environment of its own on the host."""
@@ -43,9 +46,9 @@ def _train(job: Job, store: Store, backend: Backend) -> Iterator[Progress]:
     learner: PPO = job.learner
     key, path = key_of(config), store.folder(key_of(config)) / CHECKPOINT
     carry, rows, before, note = _start(learner, config, store, backend)
-    clock, done = Clock(job.save_every, before), int(carry.updates)
+    clock, done, chunk = Clock(job.save_every, before), int(carry.updates), chunk_of(learner.updates)
     while done < learner.updates:
-        size = CHUNK if learner.updates - done >= CHUNK else 1
+        size = chunk if learner.updates - done >= chunk else 1
         carry, metrics = backend.advance(carry, size)
         for name, values in jax.device_get(metrics)._asdict().items():
             rows[name][done : done + size] = values
@@ -60,6 +63,17 @@ def _train(job: Job, store: Store, backend: Backend) -> Iterator[Progress]:
             note = ""
     _finish(job, store, backend, carry, rows, clock)
     yield Progress(key, done, learner.updates, done * learner.frames, _figures(rows, done), (), True, note)
+
+
+def chunk_of(updates: int) -> int:
+    """Return how many updates one program makes: the number next to CHUNK that divides them all, if there is one.
+
+    >>> chunk_of(1465), chunk_of(977)
+    (5, 8)
+
+    """
+    whole = [size for size in range(2, LARGEST_CHUNK + 1) if updates % size == 0]
+    return min(whole, key=lambda size: abs(size - CHUNK), default=CHUNK)
 
 
 def _start(learner: PPO, config: Config, store: Store, backend: Backend) -> tuple[Any, Rows, float, str]:
