@@ -19,7 +19,10 @@ CONVERSIONS = [
     pbim.Geometric(gamma=0.9, rate=0.3),
     pbim.Geometric(gamma=0.5, rate=1.0, normalize=FixedMean(mean=0.25)),
     pbim.Geometric(gamma=0.9, normalize=PreviousRollout(steps=3)),
+    pbim.Bounded(gamma=0.9, limit=1.5),
     pbim.GRM(gamma=0.9, delay=2),
+    pbim.Mixture(members=(pbim.GRM(gamma=0.9, delay=3), pbim.PBIM(gamma=0.9))),
+    pbim.shaping.InexactPBIM(gamma=0.9, discount="start"),
     pbim.Raw(),
     pbim.NoBonus(),
 ]
@@ -38,7 +41,8 @@ def test_a_stepper_pays_what_its_conversion_pays(shaping: Any, dtype: Any, data:
         ended, valid = random.random(num_envs) < 0.3, random.random(num_envs) < 0.7
         mask = valid if masked else None
         state, expected = shaping.step(state, bonus, ended, valid=mask)
-        shaped = stepper.step(np.where(valid, bonus, 0).astype(dtype) if masked else bonus, ended, mask)
+        known = np.where(valid, bonus, 0).astype(dtype) if masked else bonus
+        shaped = stepper.step(known, ended if ended.any() else None, mask)
         assert shaped.dtype == dtype
         np.testing.assert_array_equal(shaped, expected)
         for name, array in state_arrays(stepper.state).items():
@@ -55,6 +59,12 @@ def test_a_copy_goes_on_alike_and_apart(way: Any, num_envs: int) -> None:
     np.testing.assert_array_equal(one.step(bonus, ended), two.step(bonus, ended))
     one.step(bonus, ended)
     assert (one.state.ledger != two.state.ledger).all()
+
+
+@pytest.mark.parametrize("num_envs", [3, FEW + 1])
+def test_a_bonus_of_another_shape_is_refused(num_envs: int) -> None:
+    with pytest.raises(InputError, match="shape"):
+        Stepper(pbim.Geometric(gamma=0.9), num_envs, np.zeros(0)).step(np.ones(1), None)
 
 
 @pytest.mark.parametrize("num_envs", [3, FEW + 1])

@@ -27,13 +27,15 @@ class DebtWatch:
         self._task = np.where(where, 0.0, self._task)
 
     def is_over(
-        self, extrinsic: NDArray[np.floating], shaped: NDArray[np.floating], end: Ends[Mask], valid: Mask | None
+        self, extrinsic: NDArray[np.floating], shaped: NDArray[np.floating], end: Ends[Mask] | None, valid: Mask | None
     ) -> bool:
         """Take note of one step, all of shape (num_envs,); tell whether the watch is over, with a warning or without.
 
         An end in which the task has paid nothing says nothing of what it pays: sparse tasks are watched for longer.
         """
         self._task = self._task + (extrinsic if valid is None else np.where(valid, extrinsic, 0))
+        if end is None:
+            return False
         over, settled = (part if valid is None else part & valid for part in (end.over, end.settled))
         if not np.count_nonzero(over):
             return False

@@ -50,7 +50,7 @@ class RewardPath:
 
     The adapter keeps two attributes: ``obs``, a copy of the observations the next step starts from, and ``over``, the
     mask (num_envs,) of environments whose next step is no step, because their episode is over. It hands a third one,
-    ``debt``, to a path that takes this one's place.
+    ``debt``, to a path that takes this one's place. A fourth one, ``nowhere``, is the mask of a step that ends nothing.
 
     >>> import numpy as np, pbim
     >>> from gymnasium.spaces import Discrete
@@ -92,9 +92,8 @@ class RewardPath:
         self._name, self._learners, self._owns_bonus = description(intrinsic), learners(intrinsic), False
         self.obs: Any = None
         self.over: Mask = np.zeros(num_envs, np.bool_)
-        nowhere: Mask = np.zeros(num_envs, np.bool_)
-        nowhere.flags.writeable = False
-        self._no_end = Ends(nowhere, nowhere, nowhere, nowhere)
+        self.nowhere: Mask = np.zeros(num_envs, np.bool_)
+        self.nowhere.flags.writeable = False
 
     @property
     def gamma(self) -> float | None:
@@ -138,20 +137,21 @@ class RewardPath:
 
         ``transition.obs`` and ``next_obs`` may wait for an update: nobody may write into them later.
         """
-        episodes, valid = self._current, transition.valid
+        frozen, valid = self._frozen, transition.valid
         end = self._ends_of(transition)
+        over = self.nowhere if end is None else end.over
         if valid is not None and not np.count_nonzero(valid):
             none = np.zeros(self.num_envs, self._like.dtype)
-            return StepRewards(extrinsic, none, none, extrinsic.copy(), end.over)
-        if not self._owns_bonus and self._frozen is None:
+            return StepRewards(extrinsic, none, none, extrinsic.copy(), over)
+        if not self._owns_bonus and frozen is None:
             self._owns_bonus = True
             take(self._learners, self)
-        if self.truncation == "continue" and end is not self._no_end:  # the memory of an episode goes on with it
-            transition = transition._replace(truncated=transition.truncated & end.over)
-        bonus, shaped = episodes.step(transition, end)
-        if self.debt is not None and self._frozen is None and self.debt.is_over(extrinsic, shaped, end, valid):
+        if self.truncation == "continue" and end is not None:  # the memory of an episode goes on with it
+            transition = transition._replace(truncated=transition.truncated & over)
+        bonus, shaped = (self._live if frozen is None else frozen).step(transition, end)
+        if self.debt is not None and frozen is None and self.debt.is_over(extrinsic, shaped, end, valid):
             self.debt = None
-        return StepRewards(extrinsic, bonus, shaped, extrinsic + shaped, end.over)
+        return StepRewards(extrinsic, bonus, shaped, extrinsic + shaped, over)
 
     def conversion_state(self) -> Arrays:
         """Return what the conversion remembers by name: of the running episodes, and its statistics."""
@@ -195,7 +195,8 @@ class RewardPath:
         if self.gamma is not None and gamma is not None and not math.isclose(gamma, self.gamma, rel_tol=1e-12):
             raise InputError(
                 f"gamma must be the same in the learner and the conversion, received {gamma} in {learner} and "
-                f"{self.gamma} in {type(self.shaping).__name__}: what is repaid would not cancel what was paid"
+                f"{self.gamma} in {type(self.shaping).__name__}, so what is repaid would not cancel what was paid: "
+                f"pass gamma={gamma} to both, for example"
             )
         self.debt = DebtWatch(self.shaping)
         line = "" if gae_lambda is None else announce_guidance(self.shaping, gae_lambda, rollout=rollout)
@@ -271,12 +272,14 @@ class RewardPath:
         self.obs, self.over = from_arrays(self._spaces.obs, arrays, "obs"), np.array(arrays["over"], np.bool_)
         self._frozen = None if self._frozen is None else self._evaluation()
 
-    def _ends_of(self, transition: Transition) -> Ends[Mask]:
-        """Return what a step ends; most end nothing, and need no arithmetic."""
+    def _ends_of(self, transition: Transition) -> Ends[Mask] | None:
+        """Return what a step ends; None for nothing, as most do."""
         terminated, truncated = transition.terminated, transition.truncated
+        if terminated is truncated is self.nowhere:
+            return None
         if np.count_nonzero(terminated) or np.count_nonzero(truncated):
             return ends(self.truncation, terminated, truncated)
-        return self._no_end
+        return None
 
     @property
     def _current(self) -> Episodes:

@@ -30,8 +30,9 @@ class Episodes:
         self._like, self._shape = like, (num_envs,)
         self._stepper = Stepper(shaping, num_envs, like)
         self.running = np.zeros(num_envs, np.bool_)
-        self._uncertified = np.zeros(num_envs, np.bool_)
-        """Whose episode began elsewhere."""
+        self._everywhere = np.ones(num_envs, np.bool_)
+        self._uncertified: Mask | None = None
+        """Whose episode began elsewhere; None for nobody's."""
 
     @property
     def state(self) -> Any:
@@ -42,17 +43,20 @@ class Episodes:
     def state(self, state: Any) -> None:
         self._stepper.state = state
 
-    def step(self, transition: Transition, end: Ends[Mask]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        """Return F and F' of one step."""
+    def step(self, transition: Transition, end: Ends[Mask] | None) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """Return F and F' of one step, which ends no episode if ``end`` is None."""
         valid = transition.valid
+        settled = None if end is None else end.settled
         bonus = self._checked(self._intrinsic.reward(transition), valid)
         if self._update is not None:
             self._update(transition)
-        shaped = self._stepper.step(bonus, end.settled, valid)
-        self.running = ~end.over if valid is None else np.where(valid, ~end.over, self.running)
+        shaped = self._stepper.step(bonus, settled, valid)
+        goes_on = self._everywhere if end is None else ~end.over
+        self.running = goes_on if valid is None else np.where(valid, goes_on, self.running)
         if self._evidence is not None:
-            self._evidence.add(shaped, end.settled, self._certified(end, valid))
-        if np.count_nonzero(end.left_open):
+            certified = valid if self._uncertified is None else self._certified(end, valid)
+            self._evidence.add(shaped, settled, certified)
+        if end is not None and np.count_nonzero(end.left_open):
             self._leave_open(end.left_open if valid is None else end.left_open & valid)
         return bonus, shaped
 
@@ -63,7 +67,8 @@ class Episodes:
         if np.count_nonzero(moved):
             self.abandon(self.running & moved)
             fresh = self._shaping.init(*self._shape, like=self._like)
-            self._uncertified = np.where(moved, _differ(fresh, state, self._shape), self._uncertified)
+            elsewhere = ~self._everywhere if self._uncertified is None else self._uncertified
+            self._uncertified = np.where(moved, _differ(fresh, state, self._shape), elsewhere)
         self.state = state
 
     def abandon(self, where: Mask) -> None:
@@ -89,13 +94,15 @@ class Episodes:
         if self._evidence is not None:
             self._evidence.discard(where)
 
-    def _certified(self, end: Ends[Mask], valid: Mask | None) -> Mask | None:
+    def _certified(self, end: Ends[Mask] | None, valid: Mask | None) -> Mask:
         """Return whose step counts: not that of an episode that began elsewhere, until it is over."""
         elsewhere = self._uncertified
-        if not np.count_nonzero(elsewhere):
-            return valid
-        self._uncertified = elsewhere & ~(end.over if valid is None else end.over & valid)
-        return ~elsewhere if valid is None else valid & ~elsewhere
+        assert elsewhere is not None
+        certified = ~elsewhere if valid is None else valid & ~elsewhere
+        if end is not None:
+            left = elsewhere & ~(end.over if valid is None else end.over & valid)
+            self._uncertified = left if left.any() else None
+        return certified
 
     def _checked(self, returned: Any, valid: Mask | None) -> NDArray[np.floating]:
         """Return the bonus in the dtype of the rewards after checking its shape; the conversion refuses NaN."""

@@ -59,10 +59,12 @@ class EpisodeRecord:
         self._ended, self._valid = np.zeros_like(self._shaped, np.bool_), np.ones_like(self._shaped, np.bool_)
         self._waiting = 0
 
-    def add(self, shaped: NDArray[np.floating], ended: Mask, valid: Mask | None) -> None:
-        """Take note of one step, all of shape (num_envs,)."""
+    def add(self, shaped: NDArray[np.floating], ended: Mask | None, valid: Mask | None) -> None:
+        """Take note of one step, all of shape (num_envs,); it ends nothing if ``ended`` is None."""
         row = self._waiting
-        self._shaped[row], self._ended[row] = shaped, ended
+        self._shaped[row] = shaped
+        if ended is not None:
+            self._ended[row] = ended
         if valid is not None:
             self._valid[row] = valid
         self._waiting = row + 1
@@ -92,7 +94,7 @@ class EpisodeRecord:
 
     def load(self, certificate: Arrays, episodes: Arrays) -> None:
         """Continue from the two parts of what ``arrays`` returned."""
-        self._waiting, self._valid[:] = 0, True
+        self._waiting, self._ended[:], self._valid[:] = 0, False, True
         self._state = load_arrays(self._state, certificate)
         self.bootstrapped, self.abandoned = int(episodes["bootstrapped"]), int(episodes["abandoned"])
 
@@ -102,4 +104,4 @@ class EpisodeRecord:
             self._state = self._certificate.update(
                 self._state, self._shaped[:n], self._ended[:n], valid=self._valid[:n]
             )
-            self._valid[:n] = True
+            self._ended[:n], self._valid[:n] = False, True

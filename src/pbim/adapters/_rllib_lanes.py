@@ -9,7 +9,7 @@ chunk when it cuts an episode into fragments, and pickles it with the episode: o
 another connector can go on from it.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -30,6 +30,9 @@ _NOTHING = (*[0.0] * len(RETURNS), 0.0, 1.0)
 """``RETURNS``, sum gamma^t |F'_t| and gamma^t before the first step of an episode."""
 
 _NO_INFO: dict[str, Any] = {}
+
+AgentEpisode: TypeAlias = tuple[Any, Any, Any]
+"""One agent's episode: the whole, whose custom data fragments keep, the agent, None if alone, and the agent's steps."""
 
 
 class FinishedEpisode(NamedTuple):
@@ -63,33 +66,28 @@ class RunningRecord(dict[str, Any]):
         return dict, (dict(self) or self._lanes.record(self._lane),)
 
 
-class AgentEpisode(NamedTuple):
-    """One agent's episode: ``episode`` holds its steps, ``whole`` the custom data that fragments keep."""
+def record_of(part: AgentEpisode) -> Any:
+    """Return what is known of an episode; None before its first step."""
+    whole, agent, _ = part
+    record = whole.custom_data.get(RECORD)
+    return record if agent is None or record is None else record.get(agent)
 
-    whole: Any
-    agent: Any
-    episode: Any
 
-    @property
-    def record(self) -> dict[str, Any] | None:
-        """What is known of this episode; None before its first step."""
-        record: dict[Any, Any] | None = self.whole.custom_data.get(RECORD)
-        return record if self.agent is None or record is None else record.get(self.agent)
-
-    @record.setter
-    def record(self, record: dict[str, Any]) -> None:
-        if self.agent is None:
-            self.whole.custom_data[RECORD] = record
-        else:
-            self.whole.custom_data.setdefault(RECORD, {})[self.agent] = record
+def keep_record(part: AgentEpisode, record: dict[str, Any]) -> None:
+    """Put a record where fragments keep it."""
+    whole, agent, _ = part
+    if agent is None:
+        whole.custom_data[RECORD] = record
+    else:
+        whole.custom_data.setdefault(RECORD, {})[agent] = record
 
 
 def agent_episodes(episodes: list[Any], modules: tuple[str, ...] | None) -> list[AgentEpisode]:
     """Return the episodes that are shaped, agent by agent, once they have an observation."""
     if not isinstance(episodes[0], MultiAgentEpisode):
-        return [AgentEpisode(whole, None, whole) for whole in episodes if whole.observations.data]
+        return [(whole, None, whole) for whole in episodes if whole.observations.data]
     return [
-        AgentEpisode(whole, agent, episode)
+        (whole, agent, episode)
         for whole in episodes
         for agent, episode in whole.agent_episodes.items()
         if modules is None or episode.module_id in modules
@@ -98,13 +96,14 @@ def agent_episodes(episodes: list[Any], modules: tuple[str, ...] | None) -> list
 
 def spaces_of(part: AgentEpisode, obs_space: Any, action_space: Any) -> Spaces:
     """Return the two spaces of an agent, from those of the pipeline or, without them, as its first step shows them."""
-    if part.agent is not None:
-        obs_space = obs_space[part.agent] if obs_space is not None else None
-        action_space = action_space[part.agent] if action_space is not None else None
-    obs = np.asarray(part.episode.observations.data[-1])
+    _, agent, episode = part
+    if agent is not None:
+        obs_space = obs_space[agent] if obs_space is not None else None
+        action_space = action_space[agent] if action_space is not None else None
+    obs = np.asarray(episode.observations.data[-1])
     return Spaces(
-        obs_space or part.episode.observation_space or spaces.Box(-np.inf, np.inf, obs.shape),
-        action_space or part.episode.action_space or spaces.Discrete(1),
+        obs_space or episode.observation_space or spaces.Box(-np.inf, np.inf, obs.shape),
+        action_space or episode.action_space or spaces.Discrete(1),
     )
 
 
@@ -128,7 +127,6 @@ class EpisodeLanes:
         self._batch = stack(spaces.obs, self._obs)
         self._sums = [_NOTHING] * count
         self._records: list[RunningRecord | None] = [None] * count
-        self._no_end: Mask = np.zeros(count, np.bool_)
         self.abandoned = 0
 
     def place(self, parts: list[AgentEpisode], complete: bool) -> dict[int, AgentEpisode]:
@@ -152,7 +150,7 @@ class EpisodeLanes:
             self._drop_missing(parts)
         began = {}
         for part in new:
-            record, episode = part.record, part.episode
+            record, (_, _, episode) = record_of(part), part
             if isinstance(record, RunningRecord):  # of another connector
                 record = record.filled()
             if episode.is_done and (episode.t == 0 if record is None else "ledger" not in record):
@@ -172,26 +170,20 @@ class EpisodeLanes:
     def transition(self, stepped: dict[int, AgentEpisode]) -> tuple[Transition, NDArray[np.float64]]:
         """Return the step of all lanes as one batch, and its extrinsic rewards; lanes without a step are not valid."""
         count, lane_obs, steps = self._path.num_envs, self._obs, self._steps
-        any_action = next(iter(stepped.values())).episode.actions.data[-1]
-        actions, infos, extrinsic = [any_action] * count, [_NO_INFO] * count, [0.0] * count
-        over: list[int] = []
+        _, _, any_episode = next(iter(stepped.values()))
+        actions, infos, extrinsic = [any_episode.actions.data[-1]] * count, [_NO_INFO] * count, [0.0] * count
+        terminated = truncated = nowhere = self._path.nowhere
         for lane, (_, _, episode) in stepped.items():
             lane_obs[lane], steps[lane] = episode.observations.data[-1], episode.t
             actions[lane], infos[lane] = episode.actions.data[-1], episode.infos.data[-1]
             extrinsic[lane] = episode.rewards.data[-1]
             if episode.is_terminated or episode.is_truncated:
-                over.append(lane)
-        terminated = truncated = self._no_end
-        if over:
-            terminated, truncated = terminated.copy(), truncated.copy()
-            for lane in over:
-                terminated[lane], truncated[lane] = (
-                    stepped[lane].episode.is_terminated,
-                    stepped[lane].episode.is_truncated,
-                )
+                if terminated is nowhere:
+                    terminated, truncated = nowhere.copy(), nowhere.copy()
+                terminated[lane], truncated[lane] = episode.is_terminated, episode.is_truncated
         valid = None
         if len(stepped) < count:
-            valid = self._no_end.copy()
+            valid = nowhere.copy()
             valid[list(stepped)] = True
         before, self._batch = self._batch, stack(self._spaces.obs, lane_obs)
         action = stack(self._spaces.action, actions)
@@ -203,7 +195,7 @@ class EpisodeLanes:
         gamma, sums, finished = self._path.gamma or 1.0, self._sums, []
         extrinsic, intrinsic, shaping, total, over = [part.tolist() for part in rewards]
         for lane, part in stepped.items():  # numbers of Python: for a few lanes NumPy would cost more
-            part.episode.rewards.data[-1] = total[lane]
+            part[2].rewards.data[-1] = total[lane]
             task, bonus, paid, discounted, scale, discount = sums[lane]
             now = discount * shaping[lane]
             task, bonus, paid, discounted = (
@@ -218,7 +210,8 @@ class EpisodeLanes:
             else:
                 record = self._records[lane]
                 if record is None or record:  # the next chunk begins
-                    part.record = self._records[lane] = RunningRecord(self, lane)
+                    record = self._records[lane] = RunningRecord(self, lane)
+                    keep_record(part, record)
         return finished
 
     def record(self, lane: int) -> dict[str, Any]:
@@ -230,30 +223,34 @@ class EpisodeLanes:
     def _finish(self, lane: int, part: AgentEpisode) -> FinishedEpisode:
         """Leave the returns of an episode that is over in it, and give its lane free."""
         *returns, scale, _ = self._sums[lane]
-        cut_off = bool(part.episode.is_truncated and not part.episode.is_terminated)
-        part.record = {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off}
+        _, _, episode = part
+        cut_off = bool(episode.is_truncated and not episode.is_terminated)
+        keep_record(part, {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off})
         self._release(part)
         return FinishedEpisode(returns, abs(returns[-1]) / (scale or 1.0), cut_off)
 
     def _take(self, part: AgentEpisode) -> int:
+        whole, agent, _ = part
         if not self._free:
             raise InputError(
                 f"episodes must be at most {self._path.num_envs} at once, one per environment and agent that the "
-                f"observation space names, received one more ({part.whole.id_}, agent {part.agent!r}): name all agents "
-                "in possible_agents and observation_spaces of the environment"
+                f"observation space names, received one more ({whole.id_}, agent {agent!r}): name all agents in "
+                "possible_agents and observation_spaces of the environment"
             )
-        lane = self._lane_of[part.whole.id_, part.agent] = self._free.pop()
+        lane = self._lane_of[whole.id_, agent] = self._free.pop()
         return lane
 
     def _check_space(self, part: AgentEpisode) -> None:
-        if part.agent is not None and part.episode.observation_space not in (None, self._spaces.obs):
+        _, agent, episode = part
+        if agent is not None and episode.observation_space not in (None, self._spaces.obs):
             raise InputError(
                 f"agents that get one bonus must share one observation space, received {self._spaces.obs} and, of "
-                f"agent {part.agent!r}, {part.episode.observation_space}: name the modules to shape, modules=[...]"
+                f"agent {agent!r}, {episode.observation_space}: name the modules to shape, modules=[...]"
             )
 
     def _release(self, part: AgentEpisode) -> None:
-        lane = self._lane_of.pop((part.whole.id_, part.agent))
+        whole, agent, _ = part
+        lane = self._lane_of.pop((whole.id_, agent))
         self._free.append(lane)
         self._clear(lane)
 
@@ -262,7 +259,7 @@ class EpisodeLanes:
 
     def _drop_missing(self, parts: list[AgentEpisode]) -> None:
         """Abandon episodes that run no more: the environments were reset, or an agent's episode ended without it."""
-        gone = self._lane_of.keys() - {(part.whole.id_, part.agent) for part in parts}
+        gone = self._lane_of.keys() - {(whole.id_, agent) for whole, agent, _ in parts}
         if not gone:
             return
         where: Mask = np.zeros(self._path.num_envs, np.bool_)

@@ -184,7 +184,6 @@ class ShapingConnector(ConnectorV2):
         self._lanes: EpisodeLanes | None = None
         self._steps = 0
         self._finished: list[FinishedEpisode] = []
-        self._has_logged = False
         self._worst = -1.0
 
     def _make_path(self, num_lanes: int, spaces: Any, **options: Any) -> RewardPath:
@@ -200,7 +199,7 @@ class ShapingConnector(ConnectorV2):
             return
         lanes = self._lanes or self._make_lanes(len(episodes), parts[0])
         # RLlib passes episodes of several agents that are done apart from those that go on
-        complete = parts[0].agent is None or not all(episode.is_done for episode in episodes)
+        complete = parts[0][1] is None or not all(episode.is_done for episode in episodes)
         stepped = lanes.place(parts, complete)
         if not stepped:
             return
@@ -222,13 +221,14 @@ class ShapingConnector(ConnectorV2):
     def _make_lanes(self, num_episodes: int, first: AgentEpisode) -> EpisodeLanes:
         spaces = spaces_of(first, self.input_observation_space, self.input_action_space)
         count = num_episodes
-        if isinstance(first.whole, MultiAgentEpisode):
-            agents = self.input_observation_space or first.whole.agent_episodes
+        whole, _, episode = first
+        if isinstance(whole, MultiAgentEpisode):
+            agents = self.input_observation_space or whole.agent_episodes
             count *= len(agents)
         debt = self._path.debt
         self._path = self._make_path(count, spaces, update_every=self._options["update_every"])
         self._path.debt = debt
-        self._lanes = EpisodeLanes(self._path, spaces, first.episode.observations.data[-1])
+        self._lanes = EpisodeLanes(self._path, spaces, episode.observations.data[-1])
         return self._lanes
 
     def _note(self) -> None:
@@ -237,25 +237,32 @@ class ShapingConnector(ConnectorV2):
 
     def _log(self, metrics: Any, lanes: EpisodeLanes) -> None:
         """Log the returns of episodes that finished, and the verdict so far, under ``pbim`` of the env runners."""
+        logged = metrics.stats.get("pbim", {})
+
+        def log(name: str, value: float, **settings: Any) -> None:
+            if name in logged:
+                logged[name].push(value)  # log_value does this, too, after looking for the name four times
+            else:
+                metrics.log_value(("pbim", name), value, **settings)
+
         window = 100
         if self._config is not None:  # RLlib joins the windows of the env runners, and divides its own alike
             window = self._config.metrics_num_episodes_for_smoothing // (self._config.num_env_runners or 1)
         for episode in self._finished:
             for name, value in zip(RETURNS, episode.returns, strict=True):
-                metrics.log_value(("pbim", name), value, window=max(1, window))
+                log(name, value, window=max(1, window))
         bootstraps = self._path.truncation == "bootstrap"
         settled = [episode.residual for episode in self._finished if not (bootstraps and episode.cut_off)]
         counts = (len(settled), len(self._finished) - len(settled), lanes.abandoned)
         for name, count in zip(_COUNTS, counts, strict=True):
-            if count or not self._has_logged:  # logging is not free
-                metrics.log_value(("pbim", name), count, reduce="lifetime_sum")
+            log(name, count, reduce="lifetime_sum")
         worst = max(settled, default=-1.0)
         if worst > self._worst:  # RLlib keeps the last value
             self._worst = worst
             ok = worst <= self._path.report().tolerance
-            metrics.log_value(("pbim", "certificate_ok"), float(ok), reduce="min", window=1)
-            metrics.log_value(("pbim", "certificate_worst"), worst, reduce="max", window=1)
-        self._finished, lanes.abandoned, self._has_logged = [], 0, True
+            log("certificate_ok", float(ok), reduce="min", window=1)
+            log("certificate_worst", worst, reduce="max", window=1)
+        self._finished, lanes.abandoned = [], 0
 
     def _check_config(self, config: AlgorithmConfig | None, worker: int) -> None:
         """Compare the conversion with the algorithm; the one place that knows its config."""

@@ -35,16 +35,12 @@ class EpisodicTable:
     def add(self, keys: list[Hashable], transition: Transition) -> None:
         """Count one visit of each environment's key, then forget the environments whose episode ended."""
         ended, valid = ended_rows(self.who, transition)
-        rows = self.rows
-        if valid is None:
-            for row, key in zip(rows, keys, strict=True):
+        real = [True] * len(keys) if valid is None else valid.tolist()
+        for row, key, is_over, counts in zip(self.rows, keys, ended.tolist(), real, strict=True):
+            if counts:
                 row[key] = row.get(key, 0) + 1
-        else:
-            ended = ended & valid
-            for env in valid.nonzero()[0].tolist():
-                rows[env][keys[env]] = rows[env].get(keys[env], 0) + 1
-        for env in ended.nonzero()[0].tolist():
-            rows[env].clear()
+                if is_over:
+                    row.clear()
 
     def forget(self, where: NDArray[np.bool_]) -> None:
         """Forget the running episodes of the environments where true."""

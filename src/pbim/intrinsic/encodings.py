@@ -64,7 +64,7 @@ def concatenate(obs: Any) -> Array:
 
 @dataclass(frozen=True)
 class one_hot(Component):  # noqa: N801 - used like the functions beside it
-    """Return integers 0 .. n-1 as one-hot vectors, for Discrete spaces: (num_envs,) -> (num_envs, n).
+    """Return whole numbers below n as one-hot vectors, for Discrete spaces: (num_envs,) -> (num_envs, n).
 
     Args:
         n: How many integers there are.

@@ -84,6 +84,7 @@ class Intrinsic(Protocol):
 
 
 Bonus: TypeAlias = Intrinsic | Callable[[Transition], ArrayLike]
+"""What may stand for a bonus, which is an object with ``reward`` and ``update``, or a function of one transition."""
 
 
 def as_numbers(returned: Any) -> NDArray[Any]:

@@ -13,6 +13,7 @@ ADOPS_GUARANTEE = Guarantee(
     assumption="both critics have converged to the values of an optimal policy",
     reference="Forbes et al. 2025, arXiv 2505.12611",
 )
+"""What ``adops`` and ``adopes`` promise."""
 
 
 def adops(

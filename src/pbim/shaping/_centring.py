@@ -83,7 +83,7 @@ class Centring(Component, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedMean(Centring):
-    """F-bar is a given number; 0 means no centring (Eq. 30)."""
+    """F-bar is a given number; 0 means no centring, as in Equation 30."""
 
     kind: ClassVar[str] = "fixed-mean"
 

@@ -228,20 +228,21 @@ def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[
     """Return the ledger's equations, which stand here alone: one step of a conversion in any library.
 
     ``settle`` takes L_t, the repayment's memory, f_t (the entry) and two masks, where the episode ends and where the
-    step is a dummy (None for nowhere); it returns L_{t+1}, the new memory and F'_t.
+    step is a dummy (None for nowhere; without a memory both may be); it returns L_{t+1}, the new memory and F'_t.
     """
     repay, reset, owe = conversion._repayment(arithmetic), conversion._reset_memory, conversion._debt(arithmetic)
     subtract, put, rounds, gamma = arithmetic.subtract, arithmetic.put, arithmetic.rounds, arithmetic.gamma
     clears = rounds or owe is not None
 
     def settle(
-        ledger: Values, memory: Memory, entry: Values, ended: Values, skipped: Values | None
+        ledger: Values, memory: Memory, entry: Values, ended: Values | None, skipped: Values | None
     ) -> tuple[Values, Memory, Values]:
         shaped, new_memory = entry, memory
         if repay is not None:
             new_memory, payment = repay(memory, ledger, entry)
             shaped = subtract(entry, payment)  # F'_t before the last step
-        shaped = put(shaped, ended, -ledger)  # F'_t
+        if ended is not None:
+            shaped = put(shaped, ended, -ledger)  # F'_t
         if rounds:
             shaped = arithmetic.emit(shaped)
         if owe is None:
@@ -249,7 +250,7 @@ def settling(conversion: Ledger, arithmetic: Arithmetic) -> Callable[..., tuple[
             new_ledger /= gamma  # L_{t+1}
         else:
             new_ledger = owe(memory, ledger, shaped)
-        if clears:
+        if clears and ended is not None:
             new_ledger = arithmetic.clear(new_ledger, ended)
         if memory:
             new_memory = reset(arithmetic, new_memory, ledger, ended)
