@@ -150,10 +150,16 @@ def test_the_counts_of_runs_agree_with_the_page_about_studies(capsys):
     [
         (["list", "--jsn"], ["Unrecognized options: --jsn", "--json"]),
         (["nothing"], ["nothing"]),
-        (["report"], ["pbim: FOLDER is missing: the folder"]),
+        (["--verison"], ["did you mean '--version'?"]),
+        (["report"], ["pbim: FOLDER is missing: the folder that pbim", "--publish wrote; see"]),
         (["audit"], ["pbim: SOURCE is missing: a file"]),
         (["recommend", "--gamma", "x"], ["--gamma must be a number, received 'x'; see pbim recommend --help"]),
         (["recommend", "--max-steps", "x"], ["--max-steps must be a whole number, received 'x'"]),
+        (["recommend", "--gamma"], ["--gamma must be followed by a value, received nothing; see"]),
+        (["completion", "csh"], ["shell must be one of bash, zsh, fish, received 'csh'; see"]),
+        (["train", "--truncation", "no"], ["--truncation must be one of settle, bootstrap, continue, received 'no'"]),
+        (["verify", "--rate", "0"], ["pbim: rate must be in (0, 1], received 0: 1 repays all at the next step"]),
+        (["verify", "--rate", "1/0"], ["--shaping.rate must be a number, received '1/0'"]),
         (["train", "DoorKey-5x5", "--num-env", "2"], ["--num-env", "--num-envs"]),
         (["verify", "--shapng", "raw"], ["--shapng", "did you mean --shaping?"]),
         (["train", "DoorKey-5x5", "--shaping"], ["--shaping must be followed by a value"]),
@@ -242,3 +248,15 @@ def test_every_option_of_verify_has_a_default(words, capsys):
 def test_every_option_of_train_has_a_default():
     assert Train.parse([]).learner.env == ENVIRONMENTS["DoorKey-8x8"]
     assert Train.parse(["CliffWalk", "--intrinsic", "count"]).learner.intrinsic is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nothing.py", "'nothing.py', which is not there"), ("my-study.py", "rename it with letters, digits")],
+)
+def test_a_study_file_that_cannot_be_used_is_named_with_the_way_out(tmp_path, monkeypatch, capsys, name, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-study.py").write_text("")
+    assert main(["reproduce", name]) == 2
+    assert words in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["my-study.py"]

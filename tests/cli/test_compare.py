@@ -6,6 +6,7 @@ import pytest
 
 from pbim.cli import main
 from pbim.cli.compare import Compare
+from pbim.cli.run_options import RunOptions
 from pbim.results import Store
 from pbim.shaping import GRM, Geometric, NoBonus, Raw, recommended
 
@@ -58,10 +59,7 @@ def test_environments_on_the_host_are_compared_too(tmp_path, capfd):
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometric,delay=3"], "no setting delay"),
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometric,rate"], "NAME,FIELD=VALUE"),
         (["CliffWalk", "--intrinsic", "count", "--seeds", "0"], "seeds must be"),
-        (
-            ["CliffWalk", "--intrinsic", "count", "--shaping", "none"],
-            "at least two conversions to compare",
-        ),
+        (["CliffWalk", "--intrinsic", "count", "--shaping", "none"], "two or more conversions"),
         (["CliffWalk", "--intrinsic", "count", "--jobs", "0"], "jobs must be at least 1"),
         (["--logs", "raw=nothing*"], "matches none"),
         (["--logs", "raw"], "NAME=PATH"),
@@ -74,6 +72,12 @@ def test_bad_input_is_one_sentence(words, said, capsys):
     assert said in error
     assert out == ""
     assert "Traceback" not in error
+
+
+def test_a_conversion_that_will_not_guide_is_said_before_anything_runs(monkeypatch, capsys):
+    monkeypatch.setattr(RunOptions, "run", lambda *_, **__: 0)
+    assert main(["compare", "CliffWalk", "--intrinsic", "count", "--shaping", "none", "grm,delay=1"]) == 0
+    assert "will hardly guide this learner: GRM" in capsys.readouterr().err
 
 
 def test_logs_of_other_tools_get_the_same_page(tmp_path, capsys, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 
 import pbim
 from pbim.testing import ConformanceError, check_reward_term
+from pbim.verification import recording
 
 pytest_plugins = ["pytester"]
 
@@ -125,3 +126,16 @@ def test_without_environment():
 def test_the_plugin_loads_nothing_heavy():
     code = "import sys, pbim.pytest_plugin; print({'numpy', 'gymnasium', 'jax'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_a_usual_number_of_episodes_ends_after_enough_transitions(monkeypatch):
+    """Episodes are played whole; a number that is named is kept."""
+    env = gymnasium.make("CliffWalking-v1")
+    monkeypatch.setattr(recording, "ENOUGH", 100)
+    few = recording.record(env, term=lambda t: 0.0 * t.obs, max_steps=40)
+    assert (len(few["term"]), few["episode"][-1], few["truncated"][-1]) == (120, 2, True)
+    assert len(recording.record(env, term=lambda t: 0.0 * t.obs, max_steps=40, episodes=5)["term"]) == 200
+    short = recording.record(env, term=lambda t: 0.0 * t.obs, max_steps=1)
+    assert len(short["term"]) == 100
+    monkeypatch.setattr(recording, "ENOUGH", 10_000)
+    assert len(recording.record(env, term=lambda t: 0.0 * t.obs, max_steps=1)["term"]) == recording.USUAL_EPISODES

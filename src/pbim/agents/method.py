@@ -145,8 +145,8 @@ def check_bonus(method: Method, config: "PPO") -> None:
     """Refuse a learner without a bonus, or with one that it never sees."""
     if config.intrinsic is None:
         raise InputError(
-            f"method {method.kind} needs a bonus, received none: pass intrinsic=EpisodicCount(), for example, or "
-            "leave the method out"
+            f"method {method.kind} needs a bonus, received none: pass intrinsic=EpisodicCount() or --intrinsic count, "
+            "for example, or leave the method out"
         )
     if isinstance(config.shaping, NoBonus):
         raise InputError(
@@ -160,5 +160,5 @@ def check_critics(method: Method, config: "PPO") -> None:
     if config.critics != "separate":
         raise InputError(
             f"method {method.kind} needs two critics, of R and of F', received critics='{config.critics}': pass "
-            "critics='separate'"
+            "critics='separate', or leave --critics out"
         )

@@ -89,7 +89,7 @@ class _Run(Protocol):
 
 
 def _parsed(name: str, *arguments: str) -> _Run:
-    cls = COMMANDS[choose("command", name, COMMANDS)]
+    cls = COMMANDS[choose("command", name, [*COMMANDS, "--version", "--help"])]
     parse: Callable[[Sequence[str]], _Run] | None = getattr(cls, "parse", None)
     if parse is not None:  # its options depend on the components that it names
         return parse(arguments)

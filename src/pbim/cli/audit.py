@@ -60,8 +60,8 @@ class Audit:
     """For continuous observations: your package.module:function that turns them, (N, ...), into features (N, k)."""
     tolerance: float | None = None
     """The largest error of a reward, relative to the largest one. Rounding errors are allowed anyway."""
-    episodes: int = 200
-    """The number of episodes to play."""
+    episodes: int | None = None
+    """The number of episodes to play. Without it: 200, and no further one after 50,000 transitions."""
     policy: str = "random"
     """random, or your package.module:function of (obs, rng) that returns an action."""
     seed: int = 0

@@ -15,7 +15,7 @@ import tyro
 from pbim.cli import components
 from pbim.cli.report import say
 from pbim.cli.run_options import DEFAULT_OPTIONS, RunOptions
-from pbim.cli.train import ENV, learner_of_words, write_out
+from pbim.cli.train import ENV, feels, learner_of_words, write_out
 from pbim.errors import InputError
 
 DEFAULT = ("none", "raw", "geometric")
@@ -59,7 +59,7 @@ class Compare:
         names, rest = take_all(arguments, "--shaping", DEFAULT)
         asks_help = any(word in ("-h", "--help") for word in rest)
         if not asks_help and "--intrinsic" not in " ".join(rest):
-            raise InputError("intrinsic must name the bonus to compare conversions of, received none: --intrinsic rnd")
+            raise InputError("intrinsic must name the bonus to convert, received none: add --intrinsic rnd")
         env_name = next((word for word in rest[:1] if not word.startswith("-")), ENV)
         learner, rest = learner_of_words([*rest, "--shaping", "raw"] if not asks_help else rest)
         parts = {"intrinsic": learner.intrinsic}
@@ -69,7 +69,7 @@ class Compare:
         made = components.read(cls, "compare", words, default)
         cells = tuple((name.replace(",", "-"), _changes(name, made.learner)) for name in dict.fromkeys(names))
         if len(cells) < 2:
-            raise InputError(f"shaping must name at least two conversions to compare, received {names[0]}: add none")
+            raise InputError(f"shaping must name two or more conversions, received {names[0]!r} alone: add another")
         return replace(made, conversions=cells)
 
     def run(self) -> int:
@@ -87,6 +87,8 @@ class Compare:
         print("Decided when all runs are done, by Welch's test over seeds, Holm-corrected:")
         for claim in study.claims:
             print(f"  {claim.statement}")
+        for _, changes in self.conversions:
+            feels(replace(self.learner, **changes))  # for its warning, which a worker would say to nobody
         return self.running.run(study, self.out or Path("out") / study.name, command=self.line)
 
 

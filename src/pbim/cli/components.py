@@ -97,15 +97,26 @@ def _sentence(box: str) -> str:
 
     >>> _sentence("╭─ Required options ─╮\n│ Missing from pbim report: │\n│ FOLDER │\n│ A folder. (required) │\n╰─╯")
     'FOLDER is missing: a folder'
+    >>> _sentence("title\n│ invalid choice 'slurm' for argument '--engine'. Expected one of ('local', 'ray'). │")
+    "--engine must be one of local, ray, received 'slurm'"
     """
     lines = [_plain(line).strip("│╭╮╰╯ ") for line in box.splitlines()]
     text = " ".join(lines[1:])  # the first is the title
     first, *others = filter(None, (" ".join(part.split()) for part in re.split("─{3,}|-{3,}", text)))
     missing = re.match(r"Missing from pbim [\w-]+: (\S+) (.*?)\.? \(required\)", first)
     if missing:
-        return f"{missing[1]} is missing: {missing[2][0].lower()}{missing[2][1:]}"
-    word = re.match(r"Error parsing (\S+): (invalid literal|could not convert string to float).*?: ('.*')", first)
-    if word:  # Python's words for a text that is no int or no float
+        return f"{missing[1]} is missing: {missing[2][0].lower()}{missing[2][1:].partition('. ')[0]}"
+    if empty := re.match(r"Missing value for argument '(\S+)'", first):
+        return f"{empty[1]} must be followed by a value, received nothing"
+    if choice := re.match(r"invalid choice ('.*') for argument '(\S+)'. Expected one of \((.*?),?\)", first):
+        known = choice[3].replace("'", "")
+        return f"{choice[2]} must be one of {known}, received {choice[1]}"
+    if ours := re.match(r"Error parsing [\w.]+: (\w+ must .*)", first):  # an InputError of the component itself
+        return ours[1].rstrip(".")
+    word = re.match(
+        r"Error parsing (\S+): (invalid literal|could not convert|Invalid literal for Fraction).*?: ('.*')", first
+    )
+    if word:  # Python's words for a text that is no int, float or fraction
         return f"{word[1]} must be a {'whole ' * word[2].startswith('invalid')}number, received {word[3]}"
     near = next((re.search(r"--[\w.-]+", part) for part in others if part.startswith("Perhaps")), None)
     names = [near[0]] if near else get_close_matches(first.partition(": ")[2].split(",")[0], TAKEN, n=1)

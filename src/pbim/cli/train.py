@@ -174,7 +174,7 @@ def _train(arguments: Train) -> int:
     start = _start(arguments)
     with alone(arguments.out):
         _check_folder(arguments)
-        for line in filter(None, (_plan(arguments.learner), _felt(arguments.learner))):
+        for line in filter(None, (_plan(arguments.learner), feels(arguments.learner))):
             console.print(line, soft_wrap=True)
         return _run(arguments, console, start)
 
@@ -268,7 +268,7 @@ def _plan(learner: Any) -> str:
     return f"{bonus}, converted by {learner.shaping.label}: {learner.shaping.guarantee.level.value}"
 
 
-def _felt(learner: Any) -> str:
+def feels(learner: Any) -> str:
     """Return how strongly the learner will feel the bonus, and what is owed; warns where that is little or much."""
     from pbim.shaping import announce_guidance
 

@@ -236,7 +236,7 @@ def number(flag: str, text: str) -> Fraction:
     """Return the number a flag was given, exactly."""
     try:
         return parse(text)
-    except (ValueError, ZeroDivisionError):
+    except ValueError:
         raise InputError(
             f"--{flag} must be a number such as 0.9 or 9/10, at most 1e100, received {text[:40]!r}: correct it"
         ) from None

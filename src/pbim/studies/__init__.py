@@ -76,10 +76,15 @@ def find(name: str) -> Study:
 
 def _importable(file: Path) -> str:
     """Let this process and those that it starts import a file, and return the module's name."""
-    if not file.is_file() or not file.stem.isidentifier():
+    if not file.is_file():
         raise InputError(
-            f"study must be a Python file whose name is a module's, received {str(file)!r}: "
+            f"study must be a Python file, received {str(file)!r}, which is not there: "
             "pbim reproduce --template > my_study.py makes one"
+        )
+    if not file.stem.isidentifier():
+        raise InputError(
+            f"study must be a file that Python can import, received {str(file)!r}: rename it with letters, digits and "
+            "underscores, such as my_study.py"
         )
     other = getattr(sys.modules.get(file.stem), "__file__", None)
     if file.stem in sys.modules and other != str(file.resolve()):

@@ -16,7 +16,7 @@ def check_reward_term(
     *,
     term: Bonus,
     gamma: float,
-    episodes: int = 200,
+    episodes: int | None = None,
     policy: Policy | None = None,
     seed: int = 0,
     max_steps: int | None = None,
@@ -30,7 +30,7 @@ def check_reward_term(
         env: A single ``gymnasium.Env``.
         term: The reward term: a function of a transition, such as ``lambda t: t.info["dense"]``, or a bonus.
         gamma: The learner's discount.
-        episodes: How many episodes to play.
+        episodes: How many episodes to play; None plays 200, and no further one after 50,000 transitions.
         policy: ``policy(obs, rng) -> action``; None chooses uniformly at random.
         seed: Episode k starts from ``seed + k``.
         max_steps: Where to cut episodes off; None leaves that to the environment.

@@ -138,7 +138,8 @@ def parse(text: str) -> Fraction:
     """Return the number a user typed, exactly: '0.9', '9/10' and '1e-3' are all Fractions.
 
     Raises:
-        ValueError: If it is none, or not 0 and outside 1e-100 ... 1e100: exact arithmetic takes any size, and ages.
+        ValueError: If it is none (1/0 is none), or not 0 and outside 1e-100 ... 1e100: exact arithmetic takes any size,
+            and ages.
 
     >>> parse("0.995")
     Fraction(199, 200)
@@ -147,7 +148,10 @@ def parse(text: str) -> Fraction:
     _, e, exponent = text.strip().lower().partition("e")
     if e and abs(int(exponent)) > EXPONENTS:  # before a number with so many digits is made
         raise ValueError(f"{text!r} is out of range")
-    number = Fraction(text.strip())
+    try:
+        number = Fraction(text.strip())
+    except ZeroDivisionError:
+        raise ValueError(f"Invalid literal for Fraction: {text!r}") from None
     if number and not Fraction(1, 10**EXPONENTS) <= abs(number) <= 10**EXPONENTS:
         raise ValueError(f"{text!r} is out of range")
     return number

@@ -14,12 +14,15 @@ from pbim.verification.episodes import Policy, random_policy, transition_of
 LONGEST = 10_000
 """Steps after which an episode is cut off where the environment has no time limit and none is given."""
 
+USUAL_EPISODES, ENOUGH = 200, 50_000
+"""How many episodes are played where their number is not given, and after how many transitions no further one."""
+
 
 def record(
     env: Any,
     *,
     term: Bonus,
-    episodes: int = 200,
+    episodes: int | None = None,
     policy: Policy | None = None,
     seed: int = 0,
     max_steps: int | None = None,
@@ -29,7 +32,7 @@ def record(
     Args:
         env: A single ``gymnasium.Env``.
         term: The reward term: a function of a transition, such as ``lambda t: t.info["dense"]``, or a bonus.
-        episodes: How many to play.
+        episodes: How many to play; None plays 200, and no further one after 50,000 transitions.
         policy: ``policy(obs, rng) -> action``; None chooses uniformly at random.
         seed: Episode k starts from ``seed + k``.
         max_steps: Where to cut episodes off; None leaves that to the environment, up to 10,000 steps.
@@ -50,17 +53,19 @@ def record(
         raise InputTypeError(
             f"env must be a single gymnasium.Env, received {type(env).__name__}: pass one environment, not a vector"
         )
-    limits = (("episodes", episodes), ("max_steps", LONGEST if max_steps is None else max_steps))
-    for name, value in limits:
+    most, longest = USUAL_EPISODES if episodes is None else episodes, LONGEST if max_steps is None else max_steps
+    for name, value in (("episodes", most), ("max_steps", longest)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, received {value!r}: correct it")
     bonus, rng = as_intrinsic(term), np.random.default_rng(seed)
     act = policy or random_policy(env, seed)
     names = ("obs", "action", "next_obs", "term", "terminated", "truncated", "extrinsic", "episode")
     columns: dict[str, list[Any]] = {name: [] for name in names}
-    for number in range(episodes):
-        _play(env, bonus, lambda obs: act(obs, rng), seed + number, limits[1][1], columns)
+    for number in range(most):
+        _play(env, bonus, lambda obs: act(obs, rng), seed + number, longest, columns)
         columns["episode"] += [number] * (len(columns["term"]) - len(columns["episode"]))
+        if episodes is None and len(columns["term"]) >= ENOUGH:
+            break
     return dict(columns)
 
 
