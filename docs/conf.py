@@ -9,6 +9,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.ext.autodoc.mock import _MockObject
+from sphinx.pycode import ModuleAnalyzer
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "src"))
@@ -37,8 +38,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = True
 
-# Tutorials run when the site is built, and again only when they changed. (With "cache", the notebook that a reader
-# downloads has no outputs: myst-nb then writes the one from before the run.)
+# Tutorials run when the site is built. (With "cache", the notebook that a reader downloads has no outputs: myst-nb then
+# writes the one from before the run.)
 nb_execution_mode = "force"
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
@@ -95,6 +96,20 @@ def escape_shapes(_app, _what, _name, _obj, _options, lines):
             lines[number] = re.sub(r"\(\*(?=\w)", r"(\*", escaped)
 
 
+def share_words(_app):
+    """Let a package know the words below the constants and aliases that it imports from its modules.
+
+    Autodoc looks for them in the module of the name alone, and else shows what Python says about a str or a Union.
+    """
+    source = DOCS.parent / "src"
+    for package in (source / "pbim").rglob("__init__.py"):
+        name = ".".join(package.parent.relative_to(source).parts)
+        words = ModuleAnalyzer.for_module(name).find_attr_docs()
+        for path in set(package.parent.glob("*.py")) - {package}:
+            for place, lines in ModuleAnalyzer.for_file(path, f"{name}.{path.stem}").find_attr_docs().items():
+                words.setdefault(place, lines)
+
+
 def copy_reports(app, exception):
     """Copy the reports and figures of published results into the site; the rows stay in the repository."""
     if exception is not None or app.builder.format != "html":
@@ -110,6 +125,7 @@ def copy_reports(app, exception):
 
 def setup(app):
     """Connect the steps that Sphinx has no setting for."""
+    app.connect("builder-inited", share_words)
     app.connect("source-read", offer_notebook)
     app.connect("autodoc-process-docstring", escape_shapes, priority=400)
     app.connect("doctree-read", open_instead_of_download, priority=100)  # before downloads are collected

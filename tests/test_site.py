@@ -74,6 +74,20 @@ def test_a_reader_can_download_each_tutorial_as_a_notebook_with_outputs():
 
 
 @BUILT
+def test_every_name_of_the_reference_has_a_sentence_of_ours():
+    """Autosummary gives an alias nothing, a str what Python says about str, and stops at "Eq." (see share_words)."""
+    wrong = []
+    for page in (HTML / "api").glob("*.html"):
+        for row in re.findall(r"<tr class=\"row-(?:odd|even)\">(.*?)</tr>", page.read_text(), re.S):
+            cells = [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td>(.*?)</td>", row, re.S)]
+            words = cells[-1].strip()
+            whole = words.endswith((".", "?")) and not words.endswith((" .", "Eq.", " al."))
+            if len(cells) == 2 and (not whole or words.startswith(("str(", "Represent a"))):
+                wrong.append(f"{cells[0].strip()}: {words}")
+    assert not wrong
+
+
+@BUILT
 def test_no_link_of_the_built_site_is_broken():
     pages = {path: Links(path.read_text()) for path in HTML.rglob("*.html") if "results" not in path.parts}
     broken = []

@@ -23,6 +23,7 @@ import numpy as np
 from pbim.errors import InputError, InputTypeError, MissingExtraError, RepaymentWarning, choose
 
 Family = Literal["shaping", "intrinsic", "env", "learner", "method"]
+"""The families of components."""
 JSON = Any
 """What ``json`` reads and writes: numbers, strings, booleans, None, lists and mappings of them."""
 

@@ -12,6 +12,7 @@ from pbim._files import replacing
 from pbim.results.records import Corrupt, content_of
 
 CHECKSUMS = "SHA256SUMS"
+"""The file that holds one checksum per file of a folder, as sha256sum writes them."""
 
 
 def write_checksums(folder: Path, names: tuple[str, ...], contents: Mapping[str, bytes] | None = None) -> None:

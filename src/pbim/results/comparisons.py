@@ -10,7 +10,10 @@ MEASURED = {
     "mean_return": "has a higher return of the task over the whole training than",
 }
 """What is compared, and in words."""
-BEFORE, AFTER = "pbim compare: fixed before anything ran", "pbim compare --logs: fixed by the names, after the runs"
+BEFORE = "pbim compare: fixed before anything ran"
+"""Where the claims of ``pbim compare`` come from."""
+AFTER = "pbim compare --logs: fixed by the names, after the runs"
+"""Where the claims of ``pbim compare --logs`` come from."""
 
 
 def comparisons(labels: Mapping[str, str], source: str = BEFORE) -> tuple[Claim, ...]:

@@ -30,9 +30,26 @@ from pbim.results.records import (
     write_json,
 )
 
-STUDY, CONFIG, STATUS, METRICS, FINAL = "study.json", "config.json", "status.json", "metrics.parquet", "final.npz"
-CERTIFICATE, CHECKPOINT, REPLAY = "certificate.json", "checkpoint.pbim", "replay.gif"
-RUNS, SET_ASIDE = "runs", "set-aside"
+STUDY = "study.json"
+"""The file of a study with its name, cells and claims."""
+RUNS = "runs"
+"""The folder of a study that holds one folder per run."""
+CONFIG = "config.json"
+"""The file of a run that says what it is: configuration, seed and versions."""
+STATUS = "status.json"
+"""The file of a run that says how far it is."""
+METRICS = "metrics.parquet"
+"""The curves of a run, one row per record."""
+FINAL = "final.npz"
+"""The arrays that a run ends with, such as its policy."""
+CERTIFICATE = "certificate.json"
+"""The certificate of a run."""
+CHECKPOINT = "checkpoint.pbim"
+"""What a run that was interrupted continues from."""
+REPLAY = "replay.gif"
+"""The film of a run's last policy."""
+SET_ASIDE = "set-aside"
+"""The folder of a study for runs whose files are damaged."""
 _KEY = re.compile("[0-9a-f]{16}")
 
 
@@ -78,10 +95,10 @@ class Store:
     """The folder of one study.
 
     >>> from pbim.results import Store
-    >>> Store("out/none").plan()
+    >>> Store("out/no").plan()
     Traceback (most recent call last):
     ...
-    pbim.errors.InputError: path must hold a study, received 'out/none', which has no study.json: pbim reproduce cliff
+    pbim.errors.InputError: path must hold a study, received 'out/no', which has no study.json: pbim reproduce makes one
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -102,7 +119,7 @@ class Store:
         path = self.path / STUDY
         if not path.exists():
             raise InputError(
-                f"path must hold a study, received {str(self.path)!r}, which has no {STUDY}: pbim reproduce cliff"
+                f"path must hold a study, received {str(self.path)!r}, which has no {STUDY}: pbim reproduce makes one"
             )
         content = checked_content(path)
         schema = decode_record(path, content, dict[str, Any]).get("schema")
