@@ -45,6 +45,12 @@ def test_tables_and_numbers_equal_the_rows(pages):
     assert asked > 10
 
 
+def test_the_reproduction_is_read_in_minutes():
+    text = re.sub(r"<!--.*?-->", "", (ROOT / "docs/reproduction.md").read_text(), flags=re.S)
+    lines = [line for line in text.splitlines() if not line.startswith("|")]
+    assert len(re.findall(r"\S*[A-Za-z]\S*", "\n".join(lines))) <= 2500
+
+
 def test_a_changed_row_changes_the_page(pages, tmp_path, monkeypatch):
     study, cell = "cliff-orthogonal", "none"
     shutil.copytree(pages.RESULTS / study, tmp_path / study, ignore=shutil.ignore_patterns("SHA256SUMS"))

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 HTML = DOCS / "_build" / "html"
-EVIDENCE = {"reproduction.md", "evidence.md", "guidance.md", "matrix.md"}
+EVIDENCE = {"reproduction.md", "alternatives.md", "evidence.md", "guidance.md", "matrix.md"}
 MOST_WORDS = 12_000
 
 
