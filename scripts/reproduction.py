@@ -49,7 +49,8 @@ from pbim.studies.doorkey_readings import CENTRINGS, READINGS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
-PAGES = tuple(ROOT / page for page in ("README.md", "docs/reproduction.md", "docs/alternatives.md", "docs/guidance.md", "paper/paper.md"))
+NAMES = ("README.md", "docs/reproduction.md", "docs/alternatives.md", "docs/guidance.md", "paper/paper.md")
+PAGES = tuple(ROOT / name for name in NAMES)
 BLOCK = re.compile(r"<!-- begin (.*?) -->\n.*?<!-- end -->", re.S)
 VALUE = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.S)
 
