@@ -27,7 +27,7 @@ from pbim.studies.doorkey_conversions import DOORKEY_CONVERSIONS
 from pbim.training import checkpoint
 from pbim.training.compiled import keep_compiled
 from pbim.training.evaluate import HELD_OUT
-from pbim.training.run import CompiledBackend
+from pbim.training.run import CompiledBackend, shapes_of
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = DOORKEY_CONVERSIONS.name
@@ -45,7 +45,7 @@ def trained(cell: str, folder: Path) -> tuple[PPO, Any]:
     backend, path = CompiledBackend(config, SEED), folder / f"{cell}.pbim"
     about = canonical({**encode(config), "seed": SEED})
     if path.exists():
-        return config, checkpoint.load(path, backend.shapes(), config=about).learner.params
+        return config, checkpoint.load(path, shapes_of(config), config=about).learner.params
     carry = backend.start()
     while (done := int(carry.updates)) < config.updates:
         carry, metrics = backend.advance(carry, CHUNK if config.updates - done >= CHUNK else 1)

@@ -275,7 +275,9 @@ def test_the_methods_of_the_related_work_are_listed():
         (Adops(), {"intrinsic": None}, "needs a bonus"),
         (Adopes(), {"shaping": pbim.NoBonus()}, "needs a bonus, which shaping none keeps from it"),
         (EIPO(), {"shaping": pbim.NoBonus()}, "needs a bonus, which shaping none keeps from it"),
-        (EIPO(), {"task_reward": "none"}, "needs the task's reward"),
+        (EIPO(), {"task_reward": "none"}, "method eipo needs the task's reward"),
+        (Adops(), {"task_reward": "none"}, "method adops needs the task's reward"),
+        (TwoCritics(), {"task_reward": "none"}, "method two-critics needs the task's reward"),
         (EIPO(), {"intrinsic": None}, "needs a bonus"),
         (EIPO(), {"critics": "separate"}, "own three critics"),
         (BSRS(), {"critics": "separate"}, "one critic"),
@@ -296,11 +298,22 @@ def test_settings_out_of_range_are_refused():
         (lambda: Adops(rise_frames=-1), "rise_frames"),
         (lambda: Adops(epsilon=0.0), "epsilon"),
         (lambda: Adops(epsilon=float("inf")), "epsilon"),
+        (lambda: EIPO(alpha=1e308), r"alpha .* received 1e\+308, which is inf in single precision"),
+        (lambda: EIPO(alpha_clip=1e-320), "alpha_clip .* which is 0.0 in single precision"),
+        (lambda: BSRS(eta=1e39), "eta .* inf in single precision"),
+        (lambda: TwoCritics(intrinsic=1e39), "intrinsic .* inf in single precision"),
+        (lambda: Adopes(epsilon=1e-60), "epsilon .* which is 0.0 in single precision"),
+        (lambda: Adopes(rise_frames=10**400), "rise_frames .* inf in single precision"),
     ):
         with pytest.raises(InputError, match=words):
             make()
     with pytest.raises(InputTypeError, match="method"):
         ppo.PPO(env=CliffWalk(), method="eipo")
+
+
+def test_a_rise_longer_than_any_index_is_a_share_of_nearly_nothing():
+    share = Adopes(rise_frames=10**20).coefficient(jnp.array([0, 2**30], jnp.int32))
+    np.testing.assert_allclose(share, [0.0, 2**30 / 1e20], rtol=1e-6)
 
 
 def test_the_example_draws_the_coefficients_course(tmp_path):

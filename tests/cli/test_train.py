@@ -241,6 +241,10 @@ def test_damaged_lines_and_settings_are_named(tmp_path, capsys):
         ({"eta": 0.5}, "must go with --intrinsic icm or --method bsrs"),
         ({"skills": 1, "intrinsic": "diayn"}, "--skills must be a whole number of at least 2, received 1"),
         ({"words": ["--resume"]}, "has no checkpoint"),
+        ({"hidden_size": 10**9}, "the run must fit into .* GiB of memory, it needs at least .* GiB: lower"),
+        ({"num_envs": 10**10, "minibatch_size": 10**10 + 2, "recurrence": 1}, "minibatch_size must divide num_envs"),
+        ({"env": "CartPole-v1", "num_envs": 10**10, "minibatch_size": 8}, "it needs at least .* GiB: lower --hidden"),
+        ({"intrinsic": "re3", "capacity": 2 * 10**9}, "it needs at least .* GiB: lower"),
         ({"chunk": 0}, "chunk"),
         ({"evaluate_every": -1}, "evaluate_every"),
         ({"evaluation_episodes": 0}, "evaluation_episodes"),
@@ -294,7 +298,9 @@ def test_skills_without_a_task_then_a_task_from_the_skills(tmp_path, capsys):
         ("--skills 1 --intrinsic diayn", "--skills must be a whole number of at least 2, received 1"),
         ("--skills many --intrinsic diayn", "--skills must be a whole number of at least 2, received many"),
         ("--intrinsic diayn", "needs episodes that follow skills"),
+        ("--skills 3000000000 --intrinsic count", "it needs more than can be counted: lower"),
         ("--task-reward none", "leaves the bonus alone to learn from, and there is none"),
+        ("--task-reward none --intrinsic count --shaping raw --alpha 0", "and intrinsic_scale is 0"),
         ("--task-reward none --intrinsic count --shaping geometric", "shaping Geometric, rate 0.02 cancels it"),
         ("--task-reward half --intrinsic count", "task_reward must be one of full, none, received 'half'"),
         ("--init-from nowhere", "folder must hold a run of pbim train, received 'nowhere'"),
@@ -332,6 +338,34 @@ def test_watch_writes_a_moving_picture(tmp_path, capsys):
 def test_a_learner_that_diverges_is_said_and_is_no_success(tmp_path, capsys):
     assert quick(out=tmp_path / "run", learning_rate=1e30, frames=160).run() == 1
     assert "the learner diverged" in capsys.readouterr().err
+
+
+def test_a_method_that_diverges_names_its_settings(tmp_path, capsys):
+    words = {"method": "eipo", "shaping": None, "method.alpha": 1e30, "frames": 160}
+    assert quick(out=tmp_path / "run", **words).run() == 1
+    assert (
+        "--alpha, --method.alpha, --method.alpha-rate, --method.alpha-clip or --reward-scale" in capsys.readouterr().err
+    )
+
+
+def test_a_shorter_last_chunk_is_one_line_and_compiling_is_no_rate(tmp_path, capsys):
+    assert quick(out=tmp_path / "run", chunk=3, frames=160, evaluate_every=10, evaluation_episodes=2).run() == 0
+    rows = [json.loads(line) for line in (tmp_path / "run" / METRICS).read_text().splitlines()]
+    assert [row["frames"] for row in rows] == [48, 96, 144, 160]
+    rates = [row["frames_per_second"] for row in rows]
+    assert rates[0] is None
+    assert rates[1] > 0
+    assert rates[3] == rates[2]  # the last is a program of its own
+    last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("100%")]
+    assert len(last) == 1
+    assert "greedy" in last[0]
+
+
+def test_help_shows_a_methods_settings_without_a_bonus(capsys):
+    with pytest.raises(SystemExit) as stop:
+        Train.parse(["--method", "eipo", "--help"])
+    assert stop.value.code == 0
+    assert "--method.alpha-clip" in capsys.readouterr().out
 
 
 def test_figures_of_a_run_without_a_checkpoint_are_kept(tmp_path, capsys):

@@ -4,6 +4,8 @@ import math
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from pbim.envs import Interface, Skills
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic import DIAYN
@@ -20,17 +22,32 @@ def check_counts(config: Any, *names: str) -> None:
 
 
 def check_numbers(config: Any, rule: str, *names: str) -> None:
-    """Refuse a field that is not a finite number, or not in the interval that ``rule`` writes, such as "(0, 1]"."""
+    """Refuse a field that is not a finite number, or not in the interval that ``rule`` writes, such as "(0, 1]".
+
+    Learners compute in single precision, so it is the number that this makes of it which must obey.
+    """
     low, high = (float(bound) for bound in rule[1:-1].split(","))
     for name in names:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, Real):
             raise InputTypeError(f"{name} must be a number in {rule}, received {value!r}: pass a float")
-        number = float(value)
+        number = single(value)
         above = number > low or (number == low and rule[0] == "[")
         below = number < high or (number == high and rule[-1] == "]")
         if not (math.isfinite(number) and above and below):
-            raise InputError(f"{name} must be a finite number in {rule}, received {value}: change it, or leave it out")
+            rounded = f", which is {number} in single precision" if number != value and number in (0, math.inf) else ""
+            raise InputError(
+                f"{name} must be a finite number in {rule}, received {value}{rounded}: change it, or leave it out"
+            )
+
+
+def single(value: Any) -> float:
+    """Return what single precision makes of a real number."""
+    try:
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    except OverflowError:  # an integer beyond every float
+        return math.inf if value > 0 else -math.inf
 
 
 def check_parts(config: Any) -> None:
@@ -69,7 +86,8 @@ def check_discount(shaping: Shaping[Any], gamma: float) -> None:
     if converted is not None and float(converted) != gamma:
         raise InputError(
             f"shaping.gamma must be the discount that F' is learned with, {gamma}, received {converted}: "
-            f"cancellation holds for that one only; pass gamma={gamma} to {type(shaping).__name__}"
+            f"cancellation holds for that one only; pass gamma={gamma} to {type(shaping).__name__}, on the command "
+            f"line --shaping.gamma {gamma}"
         )
 
 
@@ -93,8 +111,9 @@ def check_ledger(config: Any) -> None:
 
 def check_task(config: Any) -> None:
     """Refuse to leave the task's reward out without a bonus, or with one that is cancelled, by any method."""
-    if config.task_reward == "none" and (config.intrinsic is None or config.cancels):
-        why = "there is none" if config.intrinsic is None else f"shaping {config.shaping.label} cancels it"
+    if config.task_reward == "none" and (config.intrinsic is None or config.cancels or config.intrinsic_scale == 0):
+        why = f"shaping {config.shaping.label} cancels it" if config.intrinsic_scale else "intrinsic_scale is 0"
+        why = "there is none" if config.intrinsic is None else why
         raise InputError(
             f"task_reward 'none' leaves the bonus alone to learn from, and {why}: pass a bonus and shaping raw, or "
             "task_reward 'full'"

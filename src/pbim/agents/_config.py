@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isqrt
 from typing import Any, ClassVar, Literal
 
 from pbim.agents import bonus as _bonus
@@ -245,6 +246,6 @@ class PPO(Component):
 
 def _divides(name: str, divisor: int, of: str, number: int) -> None:
     if number % divisor:
-        near = [d for d in range(1, number + 1) if number % d == 0]
-        best = min(near, key=lambda d: abs(d - divisor))
+        small = [d for d in range(1, min(isqrt(number), 10**6) + 1) if number % d == 0]
+        best = min((d for pair in small for d in (pair, number // pair)), key=lambda d: abs(d - divisor))
         raise InputError(f"{name} must divide {of} ({number}), received {divisor}: {best} does")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents._checks import check_numbers
-from pbim.agents.method import Experience, Method, check_bonus, check_critics
+from pbim.agents.method import Experience, Method, check_bonus, check_critics, check_reward
 from pbim.errors import InputError
 from pbim.shaping import ADOPS_GUARANTEE, Guarantee, Raw, adopes
 
@@ -43,6 +43,7 @@ class Adops(Method):
         """Refuse a learner without a bonus or without two critics of one discount."""
         check_bonus(self, config)
         check_critics(self, config)
+        check_reward(self, config)
         if config.bonus_gamma != config.gamma:
             raise InputError(
                 f"method {self.kind} needs critics that share one gamma, received intrinsic_gamma="
@@ -51,7 +52,11 @@ class Adops(Method):
 
     def coefficient(self, frames: Array) -> Array:
         """Return the share of the correction that is applied after ``frames`` frames."""
-        return jnp.minimum(1.0, frames / self.rise_frames) if self.rise_frames else jnp.ones_like(frames, jnp.float32)
+        return (
+            jnp.minimum(1.0, frames / float(self.rise_frames))
+            if self.rise_frames
+            else jnp.ones_like(frames, jnp.float32)
+        )
 
     def shape(self, config: "PPO", experience: Experience) -> Array:
         """Return the corrected bonus (T, num_envs)."""

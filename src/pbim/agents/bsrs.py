@@ -1,11 +1,11 @@
 """Bootstrapped reward shaping: the learner's own value is the potential (Adamczyk et al. 2025, arXiv 2501.00989)."""
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, ClassVar
 
 from jax import Array
 
+from pbim.agents._checks import check_numbers
 from pbim.agents.method import Experience, Method
 from pbim.errors import InputError
 from pbim.shaping import Guarantee, Level
@@ -40,8 +40,7 @@ class BSRS(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isfinite(self.eta) and self.eta > -1):
-            raise InputError(f"eta must be a finite number above -1, received {self.eta}: 0.5 is usual")
+        check_numbers(self, "(-1, inf)", "eta")
 
     def check(self, config: "PPO") -> None:
         """Refuse a learner whose value is split between two critics."""

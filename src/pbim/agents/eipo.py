@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents._checks import check_numbers
-from pbim.agents.method import Experience, Lesson, Method, check_bonus, credit
+from pbim.agents.method import Experience, Lesson, Method, check_bonus, check_reward, credit
 from pbim.errors import InputError
 from pbim.shaping import Guarantee, Level, Raw
 
@@ -100,10 +100,7 @@ class EIPO(Method):
             raise InputError(
                 f"method {self.kind} brings its own three critics, received critics='{config.critics}': leave it out"
             )
-        if config.task_reward != "full":
-            raise InputError(
-                f"method {self.kind} needs the task's reward, received task_reward='{config.task_reward}': pass 'full'"
-            )
+        check_reward(self, config)
 
     def init(self) -> EIPOState:
         """Return the multiplier at its start, before a max stage."""

@@ -162,3 +162,12 @@ def check_critics(method: Method, config: "PPO") -> None:
             f"method {method.kind} needs two critics, of R and of F', received critics='{config.critics}': pass "
             "critics='separate', or leave --critics out"
         )
+
+
+def check_reward(method: Method, config: "PPO") -> None:
+    """Refuse a learner that does not see the task's reward, which the method weighs the bonus against."""
+    if config.task_reward != "full":
+        raise InputError(
+            f"method {method.kind} needs the task's reward, received task_reward='{config.task_reward}': pass 'full', "
+            "or leave the method out"
+        )

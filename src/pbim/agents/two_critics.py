@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents._checks import check_numbers
-from pbim.agents.method import Experience, Method, check_bonus, check_critics, credit
+from pbim.agents.method import Experience, Method, check_bonus, check_critics, check_reward, credit
 from pbim.shaping import Guarantee, Level, Raw
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class TwoCritics(Method):
         """Refuse a learner without a bonus or without two critics."""
         check_bonus(self, config)
         check_critics(self, config)
+        check_reward(self, config)
 
     def bonus_weight(self, state: Any) -> Array:
         """Return the ratio of the coefficients."""

@@ -42,8 +42,9 @@ class Train:
 
     --skills 8 gives every episode one of 8 skills, for --intrinsic diayn. --task-reward none trains on the bonus alone.
 
-    The settings of bonus, conversion and method are options: --shaping.rate 0.02, or --rate 0.02 for short. --alpha
-    is short for --intrinsic-scale, --frames for --total-frames. Ctrl-C saves a checkpoint; --resume continues.
+    The settings of bonus, conversion and method are options: --shaping.rate 0.02, or --rate 0.02 for short. Name the
+    component to see them: pbim train --method eipo --help. --alpha is short for --intrinsic-scale, --frames for
+    --total-frames. Ctrl-C saves a checkpoint; --resume continues.
 
     Example: pbim train DoorKey-8x8 --intrinsic count --alpha 0.025 --shaping geometric --rate 0.02 --gamma 0.995
     """
@@ -99,7 +100,8 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     from pbim.training.bonuses import bonus_for
     from pbim.training.environments import environment
 
-    bonus_name, rest = components.take(arguments, "--intrinsic", "none")
+    example = "count" if "--method" in arguments and {"-h", "--help"} & set(arguments) else "none"
+    bonus_name, rest = components.take(arguments, "--intrinsic", example)  # help shows a method without its bonus, too
     task_reward, rest = components.take(rest, "--task-reward", "full")
     name, rest = components.take(rest, "--shaping", "")
     method_name, rest = components.take(rest, "--method", "none")
@@ -164,6 +166,7 @@ def _train(arguments: Train) -> int:
 
     from pbim._files import alone
     from pbim.training.compiled import keep_compiled
+    from pbim.training.run import check_memory
 
     _check_counts(arguments)
     if arguments.tensorboard and find_spec("tensorboard") is None:
@@ -171,6 +174,7 @@ def _train(arguments: Train) -> int:
     keep_compiled()
     console = Console(stderr=True, highlight=False)
     _check_folder(arguments)  # before anything is written, and again when nobody else can
+    check_memory(arguments.learner)
     start = _start(arguments)
     with alone(arguments.out):
         _check_folder(arguments)
@@ -193,7 +197,7 @@ def _start(arguments: Train) -> Callable[[Any], Any]:
 def _run(arguments: Train, console: "Console", start: Callable[[Any], Any]) -> int:
     from pbim.training import checkpoint
     from pbim.training.interrupts import Interrupts
-    from pbim.training.run import CHECKPOINT, METRICS, DivergenceError, Trainer, backend_of, forget_after
+    from pbim.training.run import CHECKPOINT, METRICS, DivergenceError, Trainer, backend_of, forget_after, shapes_of
 
     config, path = arguments.learner, arguments.out / CHECKPOINT
     run: Trainer | None = None
@@ -206,7 +210,7 @@ def _run(arguments: Train, console: "Console", start: Callable[[Any], Any]) -> i
         backend = backend_of(config, arguments.seed)
         try:
             if arguments.resume:
-                carry = backend.resume(checkpoint.load(path, backend.shapes(), config=arguments.settings()))
+                carry = backend.resume(checkpoint.load(path, shapes_of(config), config=arguments.settings()))
                 forget_after(arguments.out / METRICS, int(carry.updates) * config.frames)
             else:
                 carry = start(backend.start())
@@ -255,7 +259,7 @@ def _plan(learner: Any) -> str:
 
     where = f"PPO on {describe(learner.env)}, {learner.updates * learner.frames:,} frames"
     if learner.method is not None:
-        where += f", by {kind_of(learner.method)} ({learner.method.guarantee.level.value})"
+        where += f", by {kind_of(learner.method)} (guarantee: {learner.method.guarantee.level.value})"
     if learner.intrinsic is None:
         return f"{where}: no bonus"
     bonus = f"{where}: bonus {kind_of(learner.intrinsic)} x {learner.intrinsic_scale:g}"

@@ -1,7 +1,8 @@
 """Checks of arguments and transitions: each failure is one sentence with the way out."""
 
 import math
-from fractions import Fraction
+from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,33 +11,51 @@ from numpy.typing import NDArray
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
 
+LARGEST = 2**31 - 1
+"""The largest size of an axis whose indices are 32-bit integers."""
 
-def positive(who: str, **values: float | Fraction) -> None:
+
+def positive(who: str, **values: Any) -> None:
     """Raise unless every named value is a finite number above zero."""
     for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
+        if not (_is_number(value) and math.isfinite(value) and value > 0):
             raise InputError(f"{who}: {name} must be a finite number above 0, received {value!r}: pass one, such as 1")
 
 
-def within(who: str, low: float, high: float, **values: float) -> None:
+def within(who: str, low: float, high: float, **values: Any) -> None:
     """Raise unless every named value lies in [low, high]."""
     for name, value in values.items():
-        if not low <= value <= high:
+        if not (_is_number(value) and low <= value <= high):
             raise InputError(f"{who}: {name} must lie in [{low}, {high}], received {value!r}: pass a number in between")
 
 
 def integers(who: str, **values: Any) -> None:
-    """Raise unless every named value is an integer of at least 1."""
+    """Raise unless every named value is an integer from 1 to the largest index."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InputError(f"{who}: {name} must be an integer of at least 1, received {value!r}: pass one, such as 1")
+        if value > LARGEST:
+            raise InputError(f"{who}: {name} must be at most {LARGEST}, received {value}: pass a smaller one")
 
 
-def network_sizes(who: str, hidden: tuple[int, ...], features: int, batch_size: int | None) -> None:
-    """Raise unless the sizes of a network and its minibatches are integers of at least 1."""
-    integers(who, features=features, **{f"hidden[{index}]": size for index, size in enumerate(hidden)})
+def widths(who: str, hidden: Any) -> tuple[int, ...]:
+    """Return the widths of hidden layers, which may be given as any sequence, as a tuple."""
+    if isinstance(hidden, str) or not isinstance(hidden, Iterable):
+        raise InputTypeError(f"{who}: hidden must be a sequence of widths, received {hidden!r}: pass (256,), for one")
+    found = tuple(hidden)
+    integers(who, **{f"hidden[{index}]": size for index, size in enumerate(found)})
+    return found
+
+
+def network_sizes(who: str, features: int, batch_size: int | None) -> None:
+    """Raise unless the sizes of features and minibatches are integers of at least 1."""
+    integers(who, features=features)
     if batch_size is not None:
         integers(who, batch_size=batch_size)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

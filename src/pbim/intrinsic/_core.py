@@ -42,6 +42,15 @@ class LearnedBonus(PureBonus):
 
     reads: ClassVar[tuple[str, ...]] = ("obs", "action", "next_obs")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        encode = getattr(self, "encode", flatten)
+        if not callable(encode):
+            raise InputTypeError(
+                f"{type(self).__name__}: encode must be a function of observations, received {encode!r}: pass flatten, "
+                "or leave it out"
+            )
+
     def make_shell(self) -> Shell:
         """Return a shell in which nothing has happened yet."""
         return Shell(self, core=Compiled(self))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.intrinsic._checks import integers, network_sizes, positive, within
+from pbim.intrinsic._checks import integers, network_sizes, positive, widths, within
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
@@ -89,11 +89,11 @@ class DynamicsBonus(LearnedBonus):
     averaged: ClassVar[tuple[str, ...]] = ("models",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
         who = type(self).__name__
+        object.__setattr__(self, "hidden", widths(who, self.hidden))
         positive(who, learning_rate=self.learning_rate)
         within(who, 0, 1, beta=self.beta)
-        network_sizes(who, self.hidden, self.features, self.batch_size)
+        network_sizes(who, self.features, self.batch_size)
         if self.num_actions is not None:
             integers(who, num_actions=self.num_actions)
         super().__post_init__()

@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.errors import InputError
+from pbim.intrinsic._checks import integers
+
 
 class Ring(NamedTuple):
     """Rows (..., capacity, features), where the next one goes (...), and how many there are (...)."""
@@ -22,6 +25,16 @@ class Ring(NamedTuple):
     def capacity(self) -> int:
         """How many rows fit."""
         return self.rows.shape[-2]
+
+
+def neighbours(who: str, k: int, capacity: int) -> None:
+    """Refuse a memory that cannot hold k neighbours."""
+    integers(who, k=k, capacity=capacity)
+    if k > capacity:
+        raise InputError(
+            f"{who}: k must be at most capacity, {capacity}, received {k}: a memory of {capacity} arrivals never holds "
+            "that many neighbours; lower k, or raise capacity"
+        )
 
 
 def empty(capacity: int, features: int, *batch: int) -> Ring:
@@ -37,13 +50,12 @@ def nearest(ring: Ring, queries: Array, k: int) -> Array:
     Args:
         ring: One memory for all environments, or one per environment.
         queries: One row per environment, (num_envs, features).
-        k: How many.
+        k: How many, at most the capacity.
 
     """
     squared = jnp.sum((ring.rows - queries[:, None].astype(jnp.float32)) ** 2, axis=-1)
     written = jnp.arange(ring.capacity) < ring.filled[..., None]
-    found = -jax.lax.top_k(-jnp.where(written, squared, jnp.inf), min(k, ring.capacity))[0]
-    return jnp.pad(found, ((0, 0), (0, max(0, k - ring.capacity))), constant_values=jnp.inf)
+    return -jax.lax.top_k(-jnp.where(written, squared, jnp.inf), k)[0]
 
 
 def write_shared(ring: Ring, rows: Array, valid: Array) -> Ring:

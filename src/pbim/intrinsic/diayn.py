@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.errors import InputError, InputTypeError
-from pbim.intrinsic._checks import integers, network_sizes, positive
+from pbim.intrinsic._checks import integers, network_sizes, positive, widths
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
@@ -74,12 +74,12 @@ class DIAYN(LearnedBonus):
     averaged: ClassVar[tuple[str, ...]] = ("classifier",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "hidden", widths("DIAYN", self.hidden))
         integers("DIAYN", count=self.count)
         if self.count < 2:
             raise InputError(f"DIAYN: count must be at least 2, received {self.count!r}: one skill tells nothing apart")
         positive("DIAYN", learning_rate=self.learning_rate)
-        network_sizes("DIAYN", self.hidden, self.count, self.batch_size)
+        network_sizes("DIAYN", self.count, self.batch_size)
         super().__post_init__()
 
     def split(self, obs: Any) -> tuple[Any, Array]:

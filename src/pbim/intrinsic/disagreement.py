@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.errors import InputError
-from pbim.intrinsic._checks import network_sizes, positive, within
+from pbim.intrinsic._checks import network_sizes, positive, widths, within
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
 from pbim.intrinsic.array_counts import valid_rows
@@ -77,10 +77,10 @@ class Disagreement(LearnedBonus):
     averaged: ClassVar[tuple[str, ...]] = ("ensemble",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "hidden", widths("Disagreement", self.hidden))
         positive("Disagreement", learning_rate=self.learning_rate, subset=self.subset)
         within("Disagreement", 0, 1, subset=self.subset)
-        network_sizes("Disagreement", self.hidden, self.features, self.batch_size)
+        network_sizes("Disagreement", self.features, self.batch_size)
         if self.members < 2:
             raise InputError(f"Disagreement: members must be at least 2, received {self.members!r}: 5 is usual")
         super().__post_init__()

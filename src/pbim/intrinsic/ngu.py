@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.errors import InputError
-from pbim.intrinsic._checks import integers, positive
+from pbim.errors import InputError, InputTypeError
+from pbim.intrinsic._checks import positive
 from pbim.intrinsic._dynamics import DynamicsBonus, DynamicsState
 from pbim.intrinsic._moments import Moments, merge, spread
-from pbim.intrinsic._neighbours import Ring, empty, forget, nearest, write_each
+from pbim.intrinsic._neighbours import Ring, empty, forget, nearest, neighbours, write_each
 from pbim.intrinsic._networks import mlp
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.protocol import Spec, Transition, ended
@@ -103,12 +103,14 @@ class NGU(DynamicsBonus):
     )
 
     def __post_init__(self) -> None:
-        integers("NGU", k=self.k, capacity=self.capacity)
+        neighbours("NGU", self.k, self.capacity)
         positive("NGU", epsilon=self.epsilon, c=self.c, similar=self.similar, most=self.most)
-        if not self.cluster >= 0:
-            raise InputError(f"NGU: cluster must be at least 0, received {self.cluster!r}: 0.008 is usual")
-        if not self.most >= 1:
+        if self.cluster != 0:
+            positive("NGU", cluster=self.cluster)
+        if self.most < 1:
             raise InputError(f"NGU: most must be at least 1, received {self.most!r}: 1 leaves the lifelong part out")
+        if not isinstance(self.rnd, RND):
+            raise InputTypeError(f"NGU: rnd must be an RND, received {self.rnd!r}: pass RND(), or leave it out")
         super().__post_init__()
 
     def init(self, key: Array, spec: Spec) -> NGUState:

@@ -6,9 +6,9 @@ from typing import ClassVar, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.intrinsic._checks import integers, network_sizes
+from pbim.intrinsic._checks import network_sizes, widths
 from pbim.intrinsic._core import LearnedBonus
-from pbim.intrinsic._neighbours import Ring, empty, nearest, write_shared
+from pbim.intrinsic._neighbours import Ring, empty, nearest, neighbours, write_shared
 from pbim.intrinsic._networks import MLP, Init, mlp, mlp_init
 from pbim.intrinsic.array_counts import valid_rows
 from pbim.intrinsic.encodings import Encode, flatten, width
@@ -70,9 +70,9 @@ class RE3(LearnedBonus):
     reads: ClassVar[tuple[str, ...]] = ("next_obs",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        integers("RE3", k=self.k, capacity=self.capacity)
-        network_sizes("RE3", self.hidden, self.features, None)
+        object.__setattr__(self, "hidden", widths("RE3", self.hidden))
+        network_sizes("RE3", self.features, None)
+        neighbours("RE3", self.k, self.capacity)
         super().__post_init__()
 
     def init(self, key: Array, spec: Spec) -> RE3State:

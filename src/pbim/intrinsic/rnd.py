@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from pbim.intrinsic._checks import network_sizes, positive, within
+from pbim.intrinsic._checks import network_sizes, positive, widths, within
 from pbim.intrinsic._core import Compiled, LearnedBonus, call
 from pbim.intrinsic._distinct import Distinct, distinct_rows
 from pbim.intrinsic._moments import Moments, merge, standardize
@@ -90,10 +90,10 @@ class RND(LearnedBonus):
     averaged: ClassVar[tuple[str, ...]] = ("predictor", "moments")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        object.__setattr__(self, "hidden", widths("RND", self.hidden))
         positive("RND", learning_rate=self.learning_rate, update_proportion=self.update_proportion, clip=self.clip)
         within("RND", 0, 1, update_proportion=self.update_proportion)
-        network_sizes("RND", self.hidden, self.features, self.batch_size)
+        network_sizes("RND", self.features, self.batch_size)
         super().__post_init__()
 
     def make_shell(self) -> Shell:

@@ -14,7 +14,7 @@ from pbim.errors import InputError
 from pbim.results import CHECKPOINT, REPLAY, RunCertificate, Store
 from pbim.studies.job import Clock, Config, Job, Progress, begin, resume, status
 from pbim.training import checkpoint
-from pbim.training.run import Backend, CompiledBackend, backend_of
+from pbim.training.run import Backend, CompiledBackend, backend_of, shapes_of
 
 CHUNK, LARGEST_CHUNK = 8, 32
 """Updates in one program, and the most of them where another number leaves no rest, which would be a second program.
@@ -79,7 +79,7 @@ def chunk_of(updates: int) -> int:
 def _start(learner: PPO, config: Config, store: Store, backend: Backend) -> tuple[Any, Rows, float, str]:
     """Return the run where it was last saved, else at its start, its rows, the seconds spent on it and a note."""
     rows = {name: np.zeros(learner.updates, metric.dtype) for name, metric in learner.metrics.items()}
-    like: dict[str, Any] = {"carry": backend.shapes(), "rows": rows}
+    like: dict[str, Any] = {"carry": shapes_of(learner), "rows": rows}
     found = resume(store, config, like)
     if isinstance(found, tuple):
         saved, seconds = found

@@ -6,7 +6,6 @@ else (parameters, optimiser, random key, statistics, bonus network) and begins n
 off leave no trace: their ledgers, counts and sums are dropped, and the certificate says nothing about them.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -73,11 +72,6 @@ class HostBackend:
             raise InputTypeError(f"env must be a HostEnv, received {type(config.env).__name__}: pass HostEnv(id=...)")
         self.config, self.seed, self.env = config, seed, config.env
         self.envs = self.env.make_vector(config.num_envs) if envs is None else envs
-
-    def shapes(self) -> Carry:
-        """Return the shapes of a run's arrays."""
-        found: Carry = jax.eval_shape(partial(init, self.config), jax.random.key(0))
-        return found
 
     def start(self) -> Carry:
         """Return a run before its first update."""

@@ -1,14 +1,18 @@
 """A run of ``pbim train`` in progress: chunks of updates, metrics, evaluation and checkpoints."""
 
 import json
+import math
+import os
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
+import numpy as np
 
 from pbim._files import replacing
 from pbim.agents import ppo
@@ -17,7 +21,7 @@ from pbim.agents.ppo import PPO, Carry, Metrics
 from pbim.config import strict
 from pbim.errors import InputError
 from pbim.metric import combine
-from pbim.shaping import NoBonus
+from pbim.shaping import NoBonus, Raw
 from pbim.training import checkpoint
 from pbim.training.evaluate import Evaluation, evaluate
 
@@ -68,9 +72,6 @@ class DivergenceError(ArithmeticError):
 class Backend(Protocol):
     """What turns a run into a longer run, on the device or with environments on the host."""
 
-    def shapes(self) -> Carry:
-        """Return the shapes of a run's arrays."""
-
     def start(self) -> Carry:
         """Return a run before its first update."""
 
@@ -92,11 +93,6 @@ class CompiledBackend:
 
     def __init__(self, config: PPO, seed: int) -> None:
         self.config, self.key = config, jax.random.key(seed)
-
-    def shapes(self) -> Carry:
-        """Return the shapes of a run's arrays."""
-        found: Carry = jax.eval_shape(partial(ppo.init, self.config), self.key)
-        return found
 
     def start(self) -> Carry:
         """Return a run before its first update."""
@@ -127,6 +123,40 @@ def backend_of(config: PPO, seed: int) -> Backend:
     return HostBackend(config, seed)
 
 
+def shapes_of(config: PPO) -> Carry:
+    """Return the shapes of a run's arrays."""
+    from pbim.training import host
+
+    init = ppo.init if hasattr(config.env, "reset") else host.init
+    found: Carry = jax.eval_shape(partial(init, config), jax.random.key(0))
+    return found
+
+
+def check_memory(config: PPO) -> None:
+    """Refuse a run whose arrays alone are larger than the memory of the device.
+
+    Raises:
+        InputError: With the least that it needs, and what there is.
+
+    """
+    device = jax.devices()[0]
+    memory = (device.memory_stats() or {}).get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf(
+        "SC_PHYS_PAGES"
+    )
+    obs = math.prod(config.env.obs_shape) * np.dtype(config.env.obs_dtype).itemsize
+    try:
+        kept = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes_of(config)))
+    except (OverflowError, MemoryError):  # a size that no index reaches
+        kept = math.inf
+    needed = kept + config.frames * obs  # what an update makes on the way comes on top
+    if needed > memory:
+        amount = f"at least {needed / 2**30:,.0f} GiB" if math.isfinite(needed) else "more than can be counted"
+        raise InputError(
+            f"the run must fit into {memory / 2**30:,.0f} GiB of memory, it needs {amount}: lower --hidden-size, "
+            "--num-envs, --num-steps, --skills or the sizes of bonus and environment"
+        )
+
+
 class Trainer:
     """A run, what has been computed of it, and what has been written."""
 
@@ -134,6 +164,8 @@ class Trainer:
         self.schedule, self.config, self.backend, self.carry = schedule, config, backend, carry
         self.updates = self.saved = self.recorded = int(carry.updates)
         self.row: dict[str, Any] = {}
+        self.sizes = set[int]()
+        self.rate: float | None = None
         self.evaluation: dict[str, float | None] = {}
         self.writer: Any = None
         if schedule.tensorboard:
@@ -171,36 +203,39 @@ class Trainer:
         scale_due = self.config.intrinsic is not None and not isinstance(self.config.shaping, NoBonus)
         if not console.is_terminal and self.updates < self.config.updates:
             console.print("compiling ...", soft_wrap=True)
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             task = progress.add_task("compiling", total=self.config.updates, completed=self.updates)
             while self.updates < self.config.updates:
                 check()
                 self.advance()
                 progress.update(task, completed=self.updates, description=self.line())
-                if not console.is_terminal and time.monotonic() - printed > LINE_EVERY:
-                    printed = time.monotonic()
-                    console.print(f"{self.updates / self.config.updates:4.0%}  {self.line()}", soft_wrap=True)
                 if scale_due and self.row["intrinsic_return"] is not None:
                     scale_due = False
                     console.print(self.scale(), soft_wrap=True)
+                over = self.updates >= self.config.updates  # the bar goes, the last figures stay
+                if over or (not console.is_terminal and time.monotonic() - printed > LINE_EVERY):
+                    printed = time.monotonic()
+                    console.print(f"{self.updates / self.config.updates:4.0%}  {self.line()}", soft_wrap=True)
                 if self.updates - self.saved >= self.schedule.checkpoint_every:
                     self.save()
 
     def advance(self) -> None:
-        """Run one chunk (single updates near the end, which need no new program) and record its metrics."""
-        left = self.config.updates - self.updates
-        size = self.schedule.chunk if left >= self.schedule.chunk else 1
+        """Run one chunk, the last of what is left, and record its metrics."""
+        size = min(self.schedule.chunk, self.config.updates - self.updates)
         start = time.perf_counter()
         self.carry, metrics = self.backend.advance(self.carry, size)  # the old carry may be used up
         self.updates += size
         metrics = jax.device_get(metrics)
-        self.record(metrics, time.perf_counter() - start)
+        if size in self.sizes:  # the first of a size is compiled first
+            self.rate = size * self.config.frames / (time.perf_counter() - start)
+        self.sizes.add(size)
+        self.record(metrics)
 
-    def record(self, metrics: Metrics, seconds: float) -> None:
+    def record(self, metrics: Metrics) -> None:
         """Write the metrics of the last chunk as one line of strict JSON."""
-        size, every = self.updates - self.recorded, self.schedule.evaluate_every
+        every = self.schedule.evaluate_every
         self.row = dict(combine(PPO.metrics, metrics._asdict()))
-        self.row["frames_per_second"] = size * self.config.frames / seconds
+        self.row["frames_per_second"] = self.rate
         due = every and (self.updates // every > self.recorded // every or self.updates >= self.config.updates)
         if due:
             found = self.backend.evaluate(self.carry.learner.params, episodes=self.schedule.evaluation_episodes)
@@ -216,9 +251,11 @@ class Trainer:
         self.recorded = self.updates
         lost = [name for name in ("policy_loss", "value_loss", "gradient_norm") if self.row[name] is None]
         if lost:
+            names = [] if self.config.method is None else fields(self.config.method)
+            method = "".join(f", --method.{field.name.replace('_', '-')}" for field in names)
             raise DivergenceError(
                 f"the learner diverged: {', '.join(lost)} is no number at {self.frames:,} frames; the last checkpoint, "
-                "if there is one, is of before: lower --learning-rate, --alpha or --reward-scale"
+                f"if there is one, is of before: lower --learning-rate, --alpha{method} or --reward-scale"
             )
 
     def line(self) -> str:
@@ -235,8 +272,9 @@ class Trainer:
         """Return how large the bonus is beside the task's reward, and how to change that."""
         row, paid = self.row, self.row["intrinsic_return"]
         return (
-            f"bonus: {paid / row['length']:.2g} per step, {paid:.3g} per episode, "
-            f"before it is converted; the task paid {row['extrinsic_return']:.3g} per episode. --alpha, now "
+            f"bonus: {paid / row['length']:.2g} per step, {paid:.3g} per episode"
+            f"{'' if isinstance(self.config.shaping, Raw) else ', before it is converted'}; "
+            f"the task paid {row['extrinsic_return']:.3g} per episode. --alpha, now "
             f"{self.config.intrinsic_scale:g}, scales it"
         )
 

@@ -9,7 +9,7 @@ from pbim.agents.ppo import PPO, Carry
 from pbim.config import decode
 from pbim.errors import InputError
 from pbim.training import checkpoint
-from pbim.training.run import CHECKPOINT, SETTINGS, backend_of
+from pbim.training.run import CHECKPOINT, SETTINGS, shapes_of
 
 
 def load_run(folder: Path) -> tuple[PPO, Carry]:
@@ -28,18 +28,15 @@ def load_run(folder: Path) -> tuple[PPO, Carry]:
     try:
         settings = path.read_text()
         data = json.loads(settings)
-        seed = int(data.pop("seed"))
-        about = ("total_frames", "init_from")
+        about = ("seed", "total_frames", "init_from")
         config: PPO = decode({name: value for name, value in data.items() if name not in about})
-        backend = backend_of(config, seed)
+        shapes = shapes_of(config)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise InputError(
             f"{str(path)!r} must hold the settings of a run, it cannot be read ({type(error).__name__}: {error}): "
             "copy it from a backup, or train again"
         ) from None
-    carry = checkpoint.load(folder / CHECKPOINT, backend.shapes(), config=settings)
-    backend.close()
-    return config, carry
+    return config, checkpoint.load(folder / CHECKPOINT, shapes, config=settings)
 
 
 def check_start(config: PPO, source: PPO) -> None:
