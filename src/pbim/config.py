@@ -45,6 +45,9 @@ MARKS: dict[Family, str] = {
 }
 """What a class of a family has, and a part of one (a centring, an encoding) has not."""
 
+FLAG = (True, False)
+"""The choices of a bool."""
+
 SCHEMA = 2
 """The version of a run's configuration; part of its key."""
 
@@ -67,7 +70,7 @@ class Component:
 
 
 def check_choices(component: Any) -> None:
-    """Refuse a value that its field's ``Literal`` does not name.
+    """Refuse a value that its field's ``Literal`` does not name, and what is no bool where one is needed.
 
     Raises:
         InputError: With the field, the choices, what was received and the nearest choice.
@@ -76,6 +79,8 @@ def check_choices(component: Any) -> None:
     cls: Any = type(component)
     for name, choices in _choices(cls).items():
         value = getattr(component, name)
+        if choices == FLAG and not isinstance(value, bool | np.bool_):
+            raise InputTypeError(f"{name} must be True or False, received {value!r}: pass one of the two")
         if isinstance(value, str) or value not in choices:
             choose(name, value, [choice for choice in choices if isinstance(choice, str)])
 
@@ -360,10 +365,12 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 @cache
 def _choices(cls: Any) -> dict[str, tuple[Any, ...]]:
-    """Return the choices of every field that is a Literal, or a Literal or None."""
+    """Return the choices of every field that is a bool, a Literal, or a Literal or None."""
     found = {}
     for field in dataclasses.fields(cls):
         parts = _alternatives(_hints(cls)[field.name])
+        if parts == (bool,):
+            found[field.name] = FLAG
         if any(get_origin(part) is Literal for part in parts):
             options = [get_args(part) if get_origin(part) is Literal else (None,) for part in parts]
             if all(get_origin(part) is Literal or part is type(None) for part in parts):

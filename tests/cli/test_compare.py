@@ -130,7 +130,7 @@ def test_a_study_file_that_is_none_is_refused(name, content, said, tmp_path, cap
 
 
 def test_a_run_of_train_is_shown_and_written_for_tensorboard(tmp_path, capsys):
-    words = ["--frames", "512", "--num-steps", "16", "--num-envs", "16", "--out", str(tmp_path / "run")]
+    words = ["--frames", "512", "--num-steps", "16", "--num-envs", "16", "--chunk", "1", "--out", str(tmp_path / "run")]
     assert main(["train", "CliffWalk", "--intrinsic", "count", "--tensorboard", *words]) == 0
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.tfevents*"))
     assert main(["results", str(tmp_path / "run"), "--json"]) == 0

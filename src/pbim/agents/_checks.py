@@ -1,11 +1,11 @@
 """What both learners check of their parts, and what a run of them promises."""
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from pbim._numbers import single
 from pbim.envs import Interface, Skills
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic import DIAYN
@@ -14,40 +14,39 @@ from pbim.truncation import Truncation
 
 
 def check_counts(config: Any, *names: str) -> None:
-    """Refuse a field that is not a whole number of at least 1."""
+    """Refuse a field that is not a whole number from 1 to what a float can hold."""
     for name in names:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise InputError(f"{name} must be a whole number of at least 1, received {value!r}: raise it")
+        if single(value) == math.inf:
+            raise InputError(
+                f"{name} must be a finite number, received {value}, which is inf in single precision: lower it"
+            )
 
 
 def check_numbers(config: Any, rule: str, *names: str) -> None:
-    """Refuse a field that is not a finite number, or not in the interval that ``rule`` writes, such as "(0, 1]".
+    """Refuse a field that is not a finite number in the interval that ``rule`` writes, such as "(0, 1]".
 
-    Learners compute in single precision, so it is the number that this makes of it which must obey.
+    Learners compute in single precision, so what this makes of the number must obey, too.
     """
-    low, high = (float(bound) for bound in rule[1:-1].split(","))
     for name in names:
         value = getattr(config, name)
-        if isinstance(value, bool) or not isinstance(value, Real):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
             raise InputTypeError(f"{name} must be a number in {rule}, received {value!r}: pass a float")
         number = single(value)
-        above = number > low or (number == low and rule[0] == "[")
-        below = number < high or (number == high and rule[-1] == "]")
-        if not (math.isfinite(number) and above and below):
-            rounded = f", which is {number} in single precision" if number != value and number in (0, math.inf) else ""
+        if not (_obeys(value, rule) and _obeys(number, rule)):
+            rounded = f", which is {number} in single precision" if _obeys(value, rule) else ""
             raise InputError(
                 f"{name} must be a finite number in {rule}, received {value}{rounded}: change it, or leave it out"
             )
 
 
-def single(value: Any) -> float:
-    """Return what single precision makes of a real number."""
-    try:
-        with np.errstate(over="ignore"):
-            return float(np.float32(value))
-    except OverflowError:  # an integer beyond every float
-        return math.inf if value > 0 else -math.inf
+def _obeys(number: Any, rule: str) -> bool:
+    low, high = (float(bound) for bound in rule[1:-1].split(","))
+    above = number > low or (number == low and rule[0] == "[")
+    below = number < high or (number == high and rule[-1] == "]")
+    return bool(above and below and abs(number) != math.inf)
 
 
 def check_parts(config: Any) -> None:
@@ -64,7 +63,9 @@ def check_parts(config: Any) -> None:
             "EpisodicCount() of pbim.intrinsic, for example"
         )
     method = getattr(config, "method", None)
-    if method is not None and (isinstance(method, type) or not hasattr(method, "lesson")):
+    if method is not None and (
+        isinstance(method, type) or not (hasattr(method, "lesson") and hasattr(method, "guarantee"))
+    ):
         raise InputTypeError(
             f"method must be None or a method of pbim.agents, received {method!r}: pass EIPO(), for example"
         )
@@ -73,6 +74,11 @@ def check_parts(config: Any) -> None:
 def check_skills(config: Any) -> None:
     """Refuse a bonus for more or fewer skills than the environment has: the others would look like states."""
     env, bonus = config.env, config.intrinsic
+    if isinstance(bonus, DIAYN) and hasattr(env, "reset") and not hasattr(env, "skill"):
+        raise InputError(
+            f"intrinsic diayn needs episodes that follow skills, received env {type(env).__name__}: pass "
+            f"Skills(env=..., count={bonus.count}), on the command line --skills {bonus.count}"
+        )
     if isinstance(env, Skills) and isinstance(bonus, DIAYN) and bonus.count != env.count:
         raise InputError(
             f"intrinsic must pay for the skills of env, {env.count}, received a count of {bonus.count}: pass count "
@@ -115,8 +121,8 @@ def check_task(config: Any) -> None:
         why = f"shaping {config.shaping.label} cancels it" if config.intrinsic_scale else "intrinsic_scale is 0"
         why = "there is none" if config.intrinsic is None else why
         raise InputError(
-            f"task_reward 'none' leaves the bonus alone to learn from, and {why}: pass a bonus and shaping raw, or "
-            "task_reward 'full'"
+            f"task_reward 'none' leaves the bonus alone to learn from, and {why}: add a bonus (--intrinsic) and "
+            "shaping raw, or leave task_reward out"
         )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import isqrt
 from typing import Any, ClassVar, Literal
 
+from pbim._numbers import LARGEST
 from pbim.agents import bonus as _bonus
 from pbim.agents._checks import (
     check_counts,
@@ -36,7 +37,8 @@ class PPO(Component):
     Attributes:
         env: A compiled environment of ``pbim.envs``, or a :class:`pbim.envs.HostEnv`.
         intrinsic: A bonus of pbim.intrinsic, or None.
-        intrinsic_scale: What multiplies the bonus before the conversion.
+        intrinsic_scale: What multiplies the bonus before the conversion. ``pbim train`` and ``pbim compare`` take
+            0.025, the paper's largest on DoorKey, where you name a bonus.
         shaping: The conversion of the bonus.
         method: How R and F' are combined, if not by a sum: EIPO, ADOPS, BSRS, two critics.
         task_reward: What the learner sees of the task's reward: "full", or "none" for pure exploration (skills). It is
@@ -153,6 +155,11 @@ class PPO(Component):
             raise InputError(
                 f"resets 'terminations' is for a learner that stops at a time limit, received truncation "
                 f"{self.truncation!r}: pass truncation='settle', or resets='ends'"
+            )
+        if self.total_frames > self.frames and self.updates * self.frames > LARGEST:
+            raise InputError(
+                f"total_frames must be at most {LARGEST}, whole updates included (32-bit counters), received "
+                f"{self.total_frames}: lower it, and start another run from this one (pbim train --init-from)"
             )
         check_discount(self.shaping, self.bonus_gamma)
         check_ledger(self)

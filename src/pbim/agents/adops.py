@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import jax.numpy as jnp
 from jax import Array
 
-from pbim.agents._checks import check_numbers
+from pbim.agents._checks import check_counts, check_numbers
 from pbim.agents.method import Experience, Method, check_bonus, check_critics, check_reward
 from pbim.errors import InputError
 from pbim.shaping import ADOPS_GUARANTEE, Guarantee, Raw, adopes
@@ -22,7 +22,8 @@ class Adops(Method):
 
     Attributes:
         rise_frames: Frames over which the share of the correction rises from 0 to 1; 0 corrects fully at once.
-        epsilon: By how much an action that the task's critic calls worse stays worse.
+        epsilon: By how much an action that the task's critic calls worse stays worse. Single precision keeps about
+            seven digits: beside values above 10, pass more than the default.
 
     """
 
@@ -36,7 +37,7 @@ class Adops(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_numbers(self, "[0, inf)", "rise_frames")
+        check_counts(self, *(["rise_frames"] if self.rise_frames != 0 else []))
         check_numbers(self, "(0, inf)", "epsilon")
 
     def check(self, config: "PPO") -> None:

@@ -14,7 +14,8 @@ in turns. By the performance difference lemma, on steps of the policy whose turn
 with V_E the extrinsic policy's value of R, and V = (1 + alpha) V_R + V_F the mixed policy's. The policy that acts
 learns from its own advantages (the paper's auxiliary objectives). As the authors' code does, R + gamma V' - V is
 replaced by its generalised estimate, and the policies share their features. A stage ends when its mean U does not
-rise. After each max stage alpha takes a step down the slope J_E(mixed) - J_E(extrinsic).
+rise. After each max stage alpha takes a step down the slope J_E(mixed) - J_E(extrinsic), which PPO's clipped objective
+estimates: never above the truth, so alpha errs upwards and the bonus counts too little rather than too much.
 
 Differences to that code, which we take for slips: it steps *up* this slope; its V has no alpha; it standardises U
 before it takes the mean that ends a stage, which is then 0; and only the extrinsic policy has an entropy bonus. Its
@@ -68,7 +69,8 @@ class EIPO(Method):
 
     Attributes:
         alpha: The multiplier at the start.
-        alpha_rate: The step of the multiplier, per update of a max stage.
+        alpha_rate: The step of the multiplier, per update of a max stage: at most alpha_rate * alpha_clip, 0.001 by
+            default, so a run of a hundred updates hardly moves it. Raise the rate for short runs.
         alpha_clip: The largest slope that is taken for true.
 
     """

@@ -6,7 +6,7 @@ from (:meth:`Method.lesson`), and what it knows itself (:meth:`Method.init`, :me
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -69,6 +69,12 @@ class Method(Component):
     goes_with: ClassVar[Mapping[str, Any]] = {}
     num_policies: ClassVar[int] = 1
     num_values: ClassVar[int] = 0
+
+    @property
+    def label(self) -> str:
+        """What tables call it: its kind, and the settings that are not the default."""
+        changed = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        return ", ".join((self.kind, *(f"{name} {value}" for name, value in changed)))
 
     def check(self, config: "PPO") -> None:
         """Refuse a learner that lacks what the method needs."""

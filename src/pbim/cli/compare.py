@@ -31,7 +31,8 @@ class Compare:
 
     ENV and BONUS are those of pbim train. A CONVERSION is none (no bonus), raw, one that pbim list shows, or your own
     class, package.module:Class. Settings follow a comma: geometric,rate=0.05 or grm,delay=16,normalize=false. The
-    default is: none raw geometric.
+    default is: none raw geometric. A method of pbim list can stand beside them: eipo, adops, adopes or two-critics,
+    with the raw bonus, and bsrs, without a bonus.
 
     pbim prints the claims before it trains. Each conversion is compared with raw and with none, by the task's own
     return. The same command continues after an interruption.
@@ -57,6 +58,8 @@ class Compare:
         if "--logs" in arguments:
             return CompareLogs.parse(arguments)
         names, rest = take_all(arguments, "--shaping", DEFAULT)
+        if any(word.partition("=")[0] == "--method" for word in rest):
+            raise InputError("method must stand beside the conversions, received --method: --shaping none raw eipo")
         asks_help = any(word in ("-h", "--help") for word in rest)
         if not asks_help and "--intrinsic" not in " ".join(rest):
             raise InputError("intrinsic must name the bonus to convert, received none: add --intrinsic rnd")
@@ -203,7 +206,7 @@ def _changes(text: str, learner: Any) -> dict[str, Any]:
         method = components.method(name, **given)
         alone = {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}  # a method that needs no bonus
         return {"method": method, **(method.goes_with or alone)}
-    made: Any = components.conversion(name, learner.gamma, learner.gae_lambda)
+    made: Any = components.conversion(name, learner.gamma, learner.gae_lambda, frames=learner.total_frames)
     unknown = sorted(set(given) - set(vars(made)))
     if unknown:
         raise InputError(

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import tyro
 
 from pbim.config import Family, components as known, decode, find
-from pbim.errors import InputError
+from pbim.errors import InputError, InputTypeError
 from pbim.shaping import Centring, Shaping, recommended
 from pbim.verification.numbers import parse
 
@@ -172,20 +172,33 @@ def make(family: Family, name: str, **offered: Any) -> Any:
     return cls(**given)
 
 
-def conversion(name: str, gamma: Any, gae_lambda: float = 0.95) -> Shaping[Any]:
-    """Return the conversion that a name means, with the rate or the delay that is recommended for gamma and lambda."""
+def conversion(name: str, gamma: Any, gae_lambda: float = 0.95, frames: int = 2_000_000) -> Shaping[Any]:
+    """Return the conversion that a name means, with what is recommended for a learner.
+
+    A rate or a delay is that of its gamma and lambda; a bonus that fades is gone after half of its frames.
+    """
     known = gae_lambda if 0 <= gae_lambda < 1 else 0.95  # at 1 none guides, which is said when training starts
     halves = {"geometric": recommended(gamma, known), "grm": recommended(gamma, known, "grm")}
     if name in halves:
         return halves[name]
     members = tuple(halves.values())
-    made: Shaping[Any] = make("shaping", name, gamma=gamma, decay_steps=1_000_000, members=members, discount="start")
+    made: Shaping[Any] = make(
+        "shaping", name, gamma=gamma, decay_steps=max(1, frames // 2), members=members, discount="start"
+    )
     return made
 
 
 def method(name: str, **given: Any) -> Any:
     """Return the method that a name means; None for none."""
-    return None if name == "none" else make("method", name, **given)
+    from pbim.agents import Method
+
+    made = None if name == "none" else make("method", name, **given)
+    if made is not None and not (isinstance(made, Method) and hasattr(made, "guarantee")):
+        raise InputTypeError(
+            f"method must name a class derived from pbim.agents.Method with a guarantee, received {name!r}: pass one "
+            "that pbim list shows"
+        )
+    return made
 
 
 def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str, Any]) -> list[str]:
@@ -210,6 +223,9 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
         name, equals, text = word.removeprefix("--").partition("=")
         bare = name.removeprefix("no-")
         home = homes.get(name if name in homes else bare, [])
+        family, _, field = name.partition(".")
+        if word.startswith("--") and field and components.get(family, own) is None:
+            raise InputError(f"--{name} must go with --{family}, received it without: name one, or leave it out")
         if word.startswith("--") and not home and name not in own and bare not in own:
             _refuse_foreign(name, bare)
         if not word.startswith("--") or name in own or bare in own or len(home) != 1:

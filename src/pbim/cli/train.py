@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -89,7 +89,9 @@ class Train:
         from pbim.config import canonical, encode
 
         started = {} if self.init_from is None else {"init_from": str(self.init_from)}
-        return canonical({**encode(self.learner), "total_frames": None, "seed": self.seed, **started})
+        schedule = self.learner.learning_rate_schedule  # a rate that falls to 0 needs to know where the run ends
+        frames = None if schedule == "constant" else self.learner.total_frames
+        return canonical({**encode(self.learner), "total_frames": frames, "seed": self.seed, **started})
 
 
 def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
@@ -100,14 +102,16 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     from pbim.training.bonuses import bonus_for
     from pbim.training.environments import environment
 
-    example = "count" if "--method" in arguments and {"-h", "--help"} & set(arguments) else "none"
-    bonus_name, rest = components.take(arguments, "--intrinsic", example)  # help shows a method without its bonus, too
+    words = {word.partition("=")[0] for word in arguments}
+    example = words & {"--method", "--shaping"} and words & {"-h", "--help"}  # help needs no bonus
+    bonus_name, rest = components.take(arguments, "--intrinsic", "count" if example else "none")
     task_reward, rest = components.take(rest, "--task-reward", "full")
     name, rest = components.take(rest, "--shaping", "")
     method_name, rest = components.take(rest, "--method", "none")
     skills, rest = components.take(rest, "--skills", "none")
     gamma, rest = components.take(rest, "--gamma", "0.99")
     gae_lambda, rest = components.take(rest, "--gae-lambda", "0.95")
+    frames, _ = components.take(write_out(rest), "--total-frames", str(PPO.total_frames))
     env_name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else (ENV, rest)
     if ":" in env_name:
         components.import_from_here()
@@ -133,7 +137,8 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     if name or "shaping" not in settings:
         usual = "raw" if task_reward == "none" else recommended(1).kind
         name = name or ("none" if bonus is None else usual)
-        settings["shaping"] = components.conversion(name, settings["gamma"], settings["gae_lambda"])
+        length = int(frames) if frames.isdecimal() else PPO.total_frames  # what is no number, tyro refuses
+        settings["shaping"] = components.conversion(name, settings["gamma"], settings["gae_lambda"], length)
     return PPO(**settings), rest
 
 
@@ -216,6 +221,8 @@ def _run(arguments: Train, console: "Console", start: Callable[[Any], Any]) -> i
                 carry = start(backend.start())
                 _set_aside(arguments.out / METRICS, say)
             run = Trainer(arguments, config, backend, carry)
+            if run.updates >= config.updates:
+                say(f"nothing is left to train: the run has {run.frames:,} frames; raise --frames to go on")
             run.train(console, interrupts.check)
             run.save()
         except DivergenceError as error:
@@ -290,8 +297,9 @@ def feels(learner: Any) -> str:
 
 def describe(env: Any) -> str:
     """Return an environment with the settings that are not the default."""
-    changed = [f for f in fields(env) if f.init and getattr(env, f.name) != f.default]
-    return f"{type(env).__name__}({', '.join(f'{f.name}={getattr(env, f.name)!r}' for f in changed)})"
+    values = [(f.name, getattr(env, f.name)) for f in fields(env) if f.init and getattr(env, f.name) != f.default]
+    shown = (f"{name}={describe(value) if is_dataclass(value) else repr(value)}" for name, value in values)
+    return f"{type(env).__name__}({', '.join(shown)})"
 
 
 def _check_folder(arguments: Train) -> None:

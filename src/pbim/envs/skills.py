@@ -56,7 +56,7 @@ class Skills(Component):
             raise InputError(
                 f"count must be a whole number of at least 2, received {self.count!r}: one skill tells nothing apart"
             )
-        if not hasattr(self.env, "reset") or isinstance(self.env, Skills):
+        if isinstance(self.env, Skills | type) or not hasattr(self.env, "reset"):
             raise InputError(
                 f"env must be a compiled environment without skills, received {self.env}: pass CliffWalk(), for example"
             )

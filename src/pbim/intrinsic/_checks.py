@@ -1,31 +1,33 @@
 """Checks of arguments and transitions: each failure is one sentence with the way out."""
 
 import math
-from collections.abc import Iterable
-from numbers import Real
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pbim._numbers import LARGEST, is_number, single
 from pbim.errors import InputError, InputTypeError
 from pbim.intrinsic.protocol import Transition
-
-LARGEST = 2**31 - 1
-"""The largest size of an axis whose indices are 32-bit integers."""
 
 
 def positive(who: str, **values: Any) -> None:
     """Raise unless every named value is a finite number above zero."""
     for name, value in values.items():
-        if not (_is_number(value) and math.isfinite(value) and value > 0):
+        if not (is_number(value) and value > 0 and value != math.inf):
             raise InputError(f"{who}: {name} must be a finite number above 0, received {value!r}: pass one, such as 1")
+        if not 0 < (number := single(value)) < math.inf:
+            raise InputError(
+                f"{who}: {name} must be a finite number above 0, received {value!r}, which is {number} in single "
+                "precision: pass one, such as 1"
+            )
 
 
 def within(who: str, low: float, high: float, **values: Any) -> None:
     """Raise unless every named value lies in [low, high]."""
     for name, value in values.items():
-        if not (_is_number(value) and low <= value <= high):
+        if not (is_number(value) and low <= value <= high):
             raise InputError(f"{who}: {name} must lie in [{low}, {high}], received {value!r}: pass a number in between")
 
 
@@ -40,7 +42,7 @@ def integers(who: str, **values: Any) -> None:
 
 def widths(who: str, hidden: Any) -> tuple[int, ...]:
     """Return the widths of hidden layers, which may be given as any sequence, as a tuple."""
-    if isinstance(hidden, str) or not isinstance(hidden, Iterable):
+    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes) or np.ndim(hidden) != 1:
         raise InputTypeError(f"{who}: hidden must be a sequence of widths, received {hidden!r}: pass (256,), for one")
     found = tuple(hidden)
     integers(who, **{f"hidden[{index}]": size for index, size in enumerate(found)})
@@ -52,10 +54,6 @@ def network_sizes(who: str, features: int, batch_size: int | None) -> None:
     integers(who, features=features)
     if batch_size is not None:
         integers(who, batch_size=batch_size)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def flags(who: str, transition: Transition) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

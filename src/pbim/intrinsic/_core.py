@@ -44,12 +44,15 @@ class LearnedBonus(PureBonus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        encode = getattr(self, "encode", flatten)
-        if not callable(encode):
-            raise InputTypeError(
-                f"{type(self).__name__}: encode must be a function of observations, received {encode!r}: pass flatten, "
-                "or leave it out"
-            )
+        who = type(self).__name__
+        for name, of in (("encode", "observations"), ("optimizer", "a learning rate")):
+            if not callable(getattr(self, name, flatten)):
+                raise InputTypeError(
+                    f"{who}: {name} must be a function of {of}, received {getattr(self, name)!r}: leave it out for the "
+                    "usual one"
+                )
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer):
+            raise InputTypeError(f"{who}: seed must be a whole number, received {self.seed!r}: pass 0, for example")
 
     def make_shell(self) -> Shell:
         """Return a shell in which nothing has happened yet."""

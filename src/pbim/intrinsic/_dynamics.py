@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from pbim.errors import InputError
 from pbim.intrinsic._checks import integers, network_sizes, positive, widths, within
 from pbim.intrinsic._core import LearnedBonus
 from pbim.intrinsic._networks import MLP, Fitted, Init, Optimizer, adam, fit, minibatches, mlp, mlp_init, weighted_mean
@@ -105,6 +106,11 @@ class DynamicsBonus(LearnedBonus):
 
     def init_models(self, key: Array, spec: Spec) -> DynamicsState:
         """Return random models for transitions of the shapes of ``spec.example``."""
+        if self.num_actions is not None and spec.num_actions not in (None, self.num_actions):
+            raise InputError(
+                f"{type(self).__name__}: num_actions must be that of the environment, {spec.num_actions}, received "
+                f"{self.num_actions}: pass it, or leave it out on the command line"
+            )
         models_key, key = jax.random.split(key)
         width(type(self).__name__, self.encode, spec.example.next_obs)
         shapes = jax.eval_shape(self.rows, spec.example)

@@ -133,7 +133,7 @@ class NGU(DynamicsBonus):
         """Return r, the episodic part, (num_envs,); pure."""
         squared = nearest(state.memory, self.embed(state, transition), self.k)
         mean = state.distances.mean
-        relative = jnp.where(jnp.isfinite(squared), squared / (mean + (mean == 0)), 1.0)
+        relative = jnp.where(squared == jnp.inf, 1.0, squared / (mean + (mean == 0)))
         kernel = self.epsilon / (jnp.maximum(relative - self.cluster, 0.0) + self.epsilon)  # Eq. 3
         similarity = jnp.sqrt(kernel.sum(axis=1)) + self.c
         return jnp.where(similarity > self.similar, 0.0, 1.0 / similarity)  # Eq. 2
@@ -155,7 +155,7 @@ class NGU(DynamicsBonus):
         weights = valid.astype(jnp.float32)
         squared = nearest(state.memory, features, self.k)
         length = jnp.sum(features**2, axis=1, keepdims=True)
-        squared = jnp.where(jnp.isfinite(squared), squared, length).mean(axis=1)
+        squared = jnp.where(squared == jnp.inf, length, squared).mean(axis=1)
         memory = forget(write_each(state.memory, features, valid), valid & ended(transition))
         return NGUState(
             self.train(state.dynamics, transition),

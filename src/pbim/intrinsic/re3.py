@@ -83,7 +83,7 @@ class RE3(LearnedBonus):
     def reward_fn(self, state: RE3State, transition: Transition) -> Array:
         """Return the bonus of this step, (num_envs,); pure, for jit, scan and vmap."""
         squared = nearest(state.memory, mlp(state.encoder, self.encode(transition.next_obs)), self.k)
-        farthest = jnp.max(jnp.where(jnp.isfinite(squared), squared, 0.0), axis=1)
+        farthest = jnp.max(jnp.where(squared == jnp.inf, 0.0, squared), axis=1)
         return jnp.log1p(jnp.sqrt(farthest))  # Eq. 4
 
     def update_fn(self, state: RE3State, transition: Transition) -> RE3State:

@@ -36,6 +36,8 @@ def comparison(learner: Any, conversions: Mapping[str, Mapping[str, Any]], *, na
             Cell(name=cell, learner=replace(learner, **changes), params={"conversion": cell})
             for cell, changes in conversions.items()
         )
+    labels = [cell.label for cell in cells]
+    cells = tuple(replace(cell, label=cell.name) if labels.count(cell.label) > 1 else cell for cell in cells)
     return Study(
         name=name,
         title=title,

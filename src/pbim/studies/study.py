@@ -58,7 +58,7 @@ class Cell:
     Attributes:
         name: Unique in the study.
         learner: The configuration, everything but the seed.
-        label: What tables and legends call it; the conversion's own label if left out.
+        label: What tables and legends call it; the label of the method or the conversion if left out.
         scheme: What cells of several groups have in common; the name if left out.
         group: The group that it is shown in.
         params: What varies, for tables and heat maps.
@@ -77,7 +77,8 @@ class Cell:
     first_seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "label", self.label or self.learner.shaping.label)
+        what = getattr(self.learner, "method", None) or self.learner.shaping
+        object.__setattr__(self, "label", self.label or what.label)
         object.__setattr__(self, "scheme", self.scheme or self.name)
 
     def document(self, seed: int) -> dict[str, JSON]:

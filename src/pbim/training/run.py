@@ -262,20 +262,24 @@ class Trainer:
         """Return the figures of the last chunk, and of the last evaluation, for the progress bar."""
         row, best = self.row, self.evaluation
         greedy = f"  greedy {best['evaluation_return']:.2f} in {best['evaluation_length']:.1f}" if best else ""
+        rate = "" if self.rate is None else f"{self.rate:,.0f}/s  "
+        residual = f"  residual {_text(row['residual'], '.1g')}" if self.config.exact else ""
+        weight = "" if self.config.method is None else f"  bonus weight {row['bonus_weight']:.3f}"
         return (
-            f"{row['frames']:,} frames  {_text(row['frames_per_second'], ',.0f')}/s  "
-            f"length {_text(row['length'], '.1f')}  return {_text(row['extrinsic_return'], '.2f')}  "
-            f"residual {_text(row['residual'], '.1g')}{greedy}"
+            f"{row['frames']:,} frames  {rate}length {_text(row['length'], '.1f')}  "
+            f"return {_text(row['extrinsic_return'], '.2f')}{residual}{weight}{greedy}"
         )
 
     def scale(self) -> str:
         """Return how large the bonus is beside the task's reward, and how to change that."""
-        row, paid = self.row, self.row["intrinsic_return"]
+        row, paid, task = self.row, self.row["intrinsic_return"], self.row["extrinsic_return"]
+        both = paid and task and self.config.task_reward == "full"
+        level = f"; {self.config.intrinsic_scale * abs(task / paid):.2g} would pay as much as the task" if both else ""
         return (
             f"bonus: {paid / row['length']:.2g} per step, {paid:.3g} per episode"
             f"{'' if isinstance(self.config.shaping, Raw) else ', before it is converted'}; "
-            f"the task paid {row['extrinsic_return']:.3g} per episode. --alpha, now "
-            f"{self.config.intrinsic_scale:g}, scales it"
+            f"the task paid {task:.3g} per episode. --alpha, now "
+            f"{self.config.intrinsic_scale:g}, scales it{level}"
         )
 
     def save(self) -> None:

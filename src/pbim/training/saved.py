@@ -51,7 +51,8 @@ def check_start(config: PPO, source: PPO) -> None:
         if value != other[name]:
             raise InputError(
                 f"init_from must hold a run with the same network, received one with {name} {other[name]} instead of "
-                f"{value}: train on the same environment (and --skills), with the same --memory and sizes"
+                f"{value}: train on the same environment (and --skills), with the same --method, --critics, --memory "
+                "and sizes"
             )
 
 
