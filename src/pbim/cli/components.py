@@ -223,8 +223,8 @@ def lengthen(arguments: Sequence[str], own: Sequence[str], components: dict[str,
         name, equals, text = word.removeprefix("--").partition("=")
         bare = name.removeprefix("no-")
         home = homes.get(name if name in homes else bare, [])
-        family, _, field = name.partition(".")
-        if word.startswith("--") and field and components.get(family, own) is None:
+        family, dot, _ = name.partition(".")
+        if word.startswith("--") and dot and components.get(family, own) is None:
             raise InputError(f"--{name} must go with --{family}, received it without: name one, or leave it out")
         if word.startswith("--") and not home and name not in own and bare not in own:
             _refuse_foreign(name, bare)
