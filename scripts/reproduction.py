@@ -93,11 +93,16 @@ def verdicts(study: str) -> str:
 def readings(*columns: str) -> str:
     """Return claims that several readings share, one row per claim, one column per reading, with counts below."""
     labels, found = zip(*map(_reading, columns), strict=True)
-    rows = []
+    rows, waiting = [], 0
     for name in dict.fromkeys(name for verdicts in found for name in verdicts):
         judged = [verdicts.get(name) for verdicts in found]
         first = next(filter(None, judged))
-        rows.append([first.claim.statement, paper(first), *map(_marked, judged)])
+        if any(verdict is not None and any(verdict.n) for verdict in judged):
+            rows.append([first.claim.statement, paper(first), *map(_marked, judged)])
+        else:
+            waiting += 1
+    if waiting:
+        rows.append([f"{plural(waiting, 'claim')} without runs so far", "", *(NOTHING for _ in found)])
     rows.append(["reproduced / not / undecided", "", *(" / ".join(_counted(verdicts)) for verdicts in found)])
     return table(["claim", "paper", *labels], rows, left=2 + len(labels))
 
@@ -118,14 +123,16 @@ def settled(reward: str) -> str:
     evidence, end = evidence_of("doorkey-readings"), "-decayed" if reward == "decayed" else ""
     found = {cell.name: [entry for entry in runs if entry.done] for cell, runs in evidence.cells()}
     places = [(scheme, group) for scheme in CENTRINGS for group in SETTINGS]
-    rows = [["the paper", *(f"{TABLE[group][scheme][1]:g}" for scheme, group in places), ""]]
+    rows = [["the paper", *(f"{TABLE[group][scheme][1]:g}" for scheme, group in places), *("" for _ in CENTRINGS)]]
     for reading, (words, *_) in READINGS.items():
         names = [f"{reading}-{scheme}-{group}{end}" for scheme, group in places]
         if any(found.get(name) for name in names):
-            left = [abs(entry.figures["final_residual"]) for name in names for entry in found.get(name, ())]
-            rows.append([words, *(_ends(found.get(name, [])) for name in names), number(max(left))])
+            left = {scheme: 0.0 for scheme in CENTRINGS}
+            for name, (scheme, _) in zip(names, places, strict=True):
+                left[scheme] = max([left[scheme], *(abs(e.figures["final_residual"]) for e in found.get(name, ()))])
+            rows.append([words, *(_ends(found.get(name, [])) for name in names), *map(number, left.values())])
     heads = [f"{CENTRINGS[scheme][0]} {SETTINGS[group]}" for scheme, group in places]
-    return table(["what the last step takes back", *heads, "left of F' at most"], rows)
+    return table(["what the last step takes back", *heads, *(f"left of F', {x[0]}" for x in CENTRINGS.values())], rows)
 
 
 def _ends(runs: list[RunEvidence]) -> str:
