@@ -127,7 +127,7 @@ def settled(reward: str) -> str:
     for reading, (words, *_) in READINGS.items():
         names = [f"{reading}-{scheme}-{group}{end}" for scheme, group in places]
         if any(found.get(name) for name in names):
-            left = {scheme: 0.0 for scheme in CENTRINGS}
+            left = dict.fromkeys(CENTRINGS, 0.0)
             for name, (scheme, _) in zip(names, places, strict=True):
                 left[scheme] = max([left[scheme], *(abs(e.figures["final_residual"]) for e in found.get(name, ()))])
             rows.append([words, *(_ends(found.get(name, [])) for name in names), *map(number, left.values())])
