@@ -127,6 +127,9 @@ def test_the_readme_starts_with_the_recommended_conversion():
     assert share
     g, rate, gae_lambda = map(float, share.groups())
     assert g == round(Geometric(gamma=0.99, rate=rate).guidance(gae_lambda=gae_lambda), 2)
-    start = re.search(r"Start with `pbim\.(\w+)\(gamma=\.\.\., rate=([\d.]+)\)`", _readme())
+    start = re.search(
+        r"Start with `pbim\.(\w+)\(gamma=\.\.\.\)`, whose rate follows from gamma \(([\d.]+) at 0\.99\)", _readme()
+    )
     assert start
     assert (start[1], float(start[2])) == (type(recommended(0.99)).__name__, recommended(0.99).rate)
+    assert Geometric(gamma=0.99).rate == recommended(0.99).rate

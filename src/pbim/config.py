@@ -45,7 +45,7 @@ MARKS: dict[Family, str] = {
 }
 """What a class of a family has, and a part of one (a centring, an encoding) has not."""
 
-FLAG = (True, False)
+_BOOL = (True, False)
 """The choices of a bool."""
 
 SCHEMA = 2
@@ -79,7 +79,7 @@ def check_choices(component: Any) -> None:
     cls: Any = type(component)
     for name, choices in _choices(cls).items():
         value = getattr(component, name)
-        if choices == FLAG and not isinstance(value, bool | np.bool_):
+        if choices == _BOOL and not isinstance(value, bool | np.bool_):
             raise InputTypeError(f"{name} must be True or False, received {value!r}: pass one of the two")
         if isinstance(value, str) or value not in choices:
             choose(name, value, [choice for choice in choices if isinstance(choice, str)])
@@ -370,7 +370,7 @@ def _choices(cls: Any) -> dict[str, tuple[Any, ...]]:
     for field in dataclasses.fields(cls):
         parts = _alternatives(_hints(cls)[field.name])
         if parts == (bool,):
-            found[field.name] = FLAG
+            found[field.name] = _BOOL
         if any(get_origin(part) is Literal for part in parts):
             options = [get_args(part) if get_origin(part) is Literal else (None,) for part in parts]
             if all(get_origin(part) is Literal or part is type(None) for part in parts):

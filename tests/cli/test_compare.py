@@ -58,6 +58,10 @@ def test_environments_on_the_host_are_compared_too(tmp_path, capfd):
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometrc"], "geometric"),
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometric,delay=3"], "no setting delay"),
         (["CliffWalk", "--intrinsic", "count", "--shaping", "geometric,rate"], "NAME,FIELD=VALUE"),
+        (
+            ["CliffWalk", "--intrinsic", "count", "--shaping", "none", "adops", "--critics", "joint"],
+            "needs two critics",
+        ),
         (["CliffWalk", "--intrinsic", "count", "--seeds", "0"], "seeds must be"),
         (["CliffWalk", "--intrinsic", "count", "--shaping", "none"], "two or more conversions"),
         (["CliffWalk", "--intrinsic", "count", "--jobs", "0"], "jobs must be at least 1"),

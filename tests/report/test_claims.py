@@ -164,6 +164,10 @@ def reached(made, rnd, none):
         ("less", [5.0] * 4, NEVER[:3], UNDECIDED),
         ("less", [5.0, 5.0, math.nan, math.nan], NEVER, UNDECIDED),
         ("greater", [5.0] * 4, NEVER, UNDECIDED),
+        ("no-less", NEVER, [5.0] * 4, REPRODUCED),
+        ("no-less", [5.0] * 4, NEVER, NOT_REPRODUCED),
+        ("no-less", NEVER, NEVER, UNDECIDED),
+        ("no-less", NEVER, [5.0, 5.0, math.nan, math.nan], UNDECIDED),
     ],
 )
 def test_seeds_that_never_got_there_are_evidence(kind, rnd, none, expected):

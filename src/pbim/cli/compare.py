@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
@@ -70,7 +70,8 @@ class Compare:
         words = components.lengthen(write_out(rest), own, parts)
         default = cls(learner=learner, env_name=env_name, line=shlex.join(["pbim", "compare", *arguments]))
         made = components.read(cls, "compare", words, default)
-        cells = tuple((name.replace(",", "-"), _changes(name, made.learner)) for name in dict.fromkeys(names))
+        asked = {word.partition("=")[0].removeprefix("--").replace("-", "_") for word in words}
+        cells = tuple((name.replace(",", "-"), _changes(name, made.learner, asked)) for name in dict.fromkeys(names))
         if len(cells) < 2:
             raise InputError(f"shaping must name two or more conversions, received {names[0]!r} alone: add another")
         return replace(made, conversions=cells)
@@ -188,8 +189,8 @@ def take_all(arguments: Sequence[str], option: str, default: tuple[str, ...]) ->
     return tuple(words[start + 1 : stop]), words[:start] + words[stop:]
 
 
-def _changes(text: str, learner: Any) -> dict[str, Any]:
-    """Return what a conversion with its settings changes in a learner.
+def _changes(text: str, learner: Any, asked: Collection[str]) -> dict[str, Any]:
+    """Return what a conversion or a method with its settings changes in a learner, but for what was asked for.
 
     Raises:
         InputError: If it is unknown, or has no such setting.
@@ -205,7 +206,10 @@ def _changes(text: str, learner: Any) -> dict[str, Any]:
     if name in {cls.kind for cls in known("method")}:
         method = components.method(name, **given)
         alone = {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}  # a method that needs no bonus
-        return {"method": method, **(method.goes_with or alone)}
+        needs = {field: value for field, value in method.goes_with.items() if field not in asked}
+        changes = {"method": method, **(needs or alone)}
+        replace(learner, **changes)  # refuses what was asked for and does not fit
+        return changes
     made: Any = components.conversion(name, learner.gamma, learner.gae_lambda, frames=learner.total_frames)
     unknown = sorted(set(given) - set(vars(made)))
     if unknown:

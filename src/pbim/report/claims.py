@@ -1,6 +1,6 @@
 """Claims, the paper's and our own, decided by rules that were written down before anything ran.
 
-Two are younger than the first runs: the last one below, and that an interval of rounding alone is no effect.
+Two are younger than the first runs: what is below the list, and that an interval of rounding alone is no effect.
 
 A claim is data (``pbim.results.Claim``); its seeds' figures come in, a verdict comes out. The rules, in one place:
 
@@ -17,7 +17,8 @@ Anything else, and fewer than three finished seeds in a cell: undecided.
 
 A seed may have no figure because it never got there (frames to converge, a greedy path). Where the Wilson interval of
 the share that got there lies below one half, an estimate is not reproduced, and neither is ``less``; ``less`` is
-reproduced where that of the other cell does, and the first cell's lies above.
+reproduced where that of the other cell does, and the first cell's lies above. ``no-less`` is the other way round:
+reproduced where the first cell's lies below and the other's above, not reproduced where they are exchanged.
 """
 
 import math
@@ -165,7 +166,9 @@ def _decided(claim: Claim, samples: list[Figures], *, corrected: float, tests: i
     )
     if kind in SHARES and counted[0]:
         base = _counted(base, samples[0])
-    if kind in ("less", "estimate") and all(figures.never and len(figures.values) >= LEAST for figures in samples):
+    if kind in ("less", "no-less", "estimate") and all(
+        figures.never and len(figures.values) >= LEAST for figures in samples
+    ):
         base = _reached(base, samples)
         if base.verdict != UNDECIDED:
             return base
@@ -185,10 +188,11 @@ def _reached(base: Verdict, samples: list[Figures]) -> Verdict:
     """Decide by the shares of seeds that got there at all, where they are clear."""
     first, *others = (figures.share for figures in samples)
     found = replace(base, note=_joined("decided by how many seeds got there at all", base.note))
-    if first.high < 0.5:
-        return replace(found, verdict=NOT_REPRODUCED)
-    if first.low > 0.5 and any(other.high < 0.5 for other in others):
-        return replace(found, verdict=REPRODUCED)
+    sooner = first.low > 0.5 and any(other.high < 0.5 for other in others)
+    later = first.high < 0.5 and (base.claim.kind != "no-less" or others[0].low > 0.5)
+    if sooner or later:
+        holds = sooner if base.claim.kind != "no-less" else later
+        return replace(found, verdict=REPRODUCED if holds else NOT_REPRODUCED)
     share = len(samples[0].finite) / len(samples[0].values)
     return replace(base, seeds=_to_tell_share(share, base.finished))
 

@@ -199,10 +199,11 @@ class Growing:
 
     def _check_size(self, expanded: int, step: int) -> None:
         if expanded > self.limit:
+            reaches = max(step, 1) >= (self.mdp.steps_to_reward() or 1)
+            lower = f"lower horizon to {max(step, 1)}, or " if reaches else "no shorter horizon reaches a reward: "
             raise InputError(
                 f"max_histories must cover all histories, received {self.limit:,}, and step {step + 1} of "
-                f"{self.horizon} already needs {expanded:,} after merging: lower horizon to {max(step, 1)}, or raise "
-                "max_histories"
+                f"{self.horizon} already needs {expanded:,} after merging: {lower}raise max_histories"
             )
 
 
