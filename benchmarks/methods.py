@@ -11,7 +11,7 @@ from benchmarks._timing import one_core
 
 GROUP = "025-995"
 SCHEMES = (
-    *("none", "im", "pies-500k", "eipo", "adops", "bsrs", "two-critics", "rnd-two-critics"),
+    *("none", "im", "pies-500k", "eipo", "adops", "adopes", "bsrs", "two-critics", "rnd-two-critics"),
     *("pbim", "grm", "geometric"),
 )
 """Those that differ in more than a number."""

@@ -373,7 +373,7 @@ class Paid(Component):
 
 @pytest.mark.learning
 def test_a_harmful_bonus_loses_weight_and_a_helpful_one_does_not():
-    """A bonus of 0.3 for standing still is worth more than the goal; one for going right leads to it."""
+    """Means of five seeds: 0.3 for standing still is worth more than the goal; going right leads to it."""
     weight = {}
     for name, bonus in (("harmful", Paid(action=2, size=0.3)), ("helpful", Paid(action=1, size=0.05))):
         config = ppo.PPO(
@@ -390,6 +390,8 @@ def test_a_harmful_bonus_loses_weight_and_a_helpful_one_does_not():
             head_size=16,
             total_frames=256 * 80,
         )
-        weight[name] = np.asarray(ppo.train(config, jax.random.key(0))[1].bonus_weight)
+        keys = jax.vmap(jax.random.key)(np.arange(5))
+        course = jax.jit(jax.vmap(lambda key, config=config: ppo.train(config, key)[1].bonus_weight))(keys)
+        weight[name] = np.asarray(course).mean(axis=0)
     assert weight["harmful"][-1] < weight["harmful"][0] - 0.05
     assert weight["helpful"][-1] >= weight["helpful"][0]

@@ -76,13 +76,13 @@ def _catalogue() -> dict[str, list[dict[str, Any]]]:
             for name, study in STUDIES.items()
         ]
         found["environments"] = [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()]
-    except MissingExtraError as error:
-        missing.append({"name": "studies and environments", "needs": _way_out(error)})
+    except MissingExtraError:
+        missing.append({"name": "studies and environments", "needs": "pip install 'pbim[studies]'"})
     found |= {"bonuses": [], "compositions": []}
     for cls in components("intrinsic"):
         row = {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
         found["compositions" if cls.__module__ == compose.__name__ else "bonuses"].append(row)
-    for name in dir(intrinsic):
+    for name in (name for name in dir(intrinsic) if name[0].isupper()):  # not the functions that encode
         try:
             getattr(intrinsic, name)
         except MissingExtraError as error:
