@@ -78,7 +78,9 @@ release: ## build and check what a release uploads, on every Python there is of 
 docs: ## build the site into docs/_build/html, in an environment of its own; warnings are errors
 	@scripts/environment docs
 	@OMP_NUM_THREADS=1 .envs/docs/bin/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
+	@scripts/install-browser
 	@.envs/docs/bin/python -m pytest -q --noconftest -p no:cacheprovider tests/test_site.py
+	@.envs/docs/bin/python -m pytest -q --confcutdir=tests/browser -p no:cacheprovider tests/browser/test_site.py
 	@echo "docs/_build/html/index.html"
 
 clean: ## remove everything that was built

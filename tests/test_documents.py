@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pbim.cli import _parsed
 from pbim.shaping import Geometric, recommended
 
 ROOT = Path(__file__).parents[1]
@@ -48,6 +50,23 @@ def test_commands_exist(place, code):
         if words[:1] == ["pbim"]:
             run = [sys.executable, "-m", "pbim", *words[1:], *(["--quick"] if "bench" in words else [])]
             assert subprocess.run(run, capture_output=True).returncode == 0, line
+
+
+def long_commands() -> list[str]:
+    """Return the commands that no test can wait for: those in blocks of text."""
+    found, language = [], None
+    for line in (line for page in PAGES for line in page.read_text().splitlines()):
+        if fence := re.match(r"```(.*)", line):
+            language = fence[1].strip() if language is None else None
+        elif language in ("", "text") and line.startswith("pbim "):
+            found.append(line)
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("line", long_commands())
+def test_commands_that_take_long_are_understood(line):
+    words = shlex.split(line.partition(" > ")[0])
+    assert callable(_parsed(*words[1:]).run)
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,12 @@
 """The report in a real browser: everything is drawn, answers to mouse and keyboard, fits a phone, asks nobody."""
 
 import re
-import shutil
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from pbim.report import build
 from report.stores import write_cliff, write_doorkey
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.fail("the browser tests need chromium, which is not installed: run scripts/install-browser as root")
-    with sync_playwright() as play:
-        launched = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
