@@ -65,4 +65,4 @@ def test_bad_input_is_said_and_exits_with_2(words, sentence, capsys):
 @pytest.mark.parametrize(("gamma", "ahead"), [("0.99", True), ("0.9", False)])
 def test_an_alternative_that_is_ahead_by_the_figures_is_said_to_be(gamma, ahead, capsys):
     assert main(["recommend", "--gamma", gamma, "--max-steps", "1000"]) == 0
-    assert ("By these figures GRM" in capsys.readouterr().out) == ahead
+    assert ("by these figures GRM" in capsys.readouterr().out) == ahead

@@ -65,7 +65,7 @@ class EIPO(Method):
     """Learn a mixed and an extrinsic policy in turns, and how much the bonus may count from their difference.
 
     The bonus counts 1 / (1 + alpha) beside the task's reward (the metric ``bonus_weight``). The mixed policy is the one
-    that is evaluated; figures of episodes are of the policy that acted.
+    that is evaluated; figures of episodes are of the policy that acted, and the metric ``entropy`` is the sum of both.
 
     Attributes:
         alpha: The multiplier at the start.

@@ -55,8 +55,8 @@ class Recommend:
         print_table("Beside the alternatives", [_shown(row) for row in (best, *others)])
         if others[0]["guidance"] > best["guidance"] and others[0]["debt"]["worst"] < debt["worst"]:
             print(
-                f"By these figures {others[0]['conversion']} is ahead here. Geometric comes first because it led, "
-                "undecided, on the hardest task we ran (docs/reproduction.md); the study that decides has not been run."
+                f"Geometric is our default; by these figures {others[0]['conversion']} is ahead here. No study has "
+                "decided between them: try both (docs/alternatives.md)."
             )
         print("If the debt is larger than what the task pays, the end of an episode is a loss: scale the bonus down.")
         return 0

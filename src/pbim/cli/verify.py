@@ -34,7 +34,7 @@ GYM_GAMMA, GYM_ALPHA, GYM_HISTORIES = Fraction(9, 10), Fraction(1, 5), 100_000
 class Verify:
     """Prove that a bonus keeps the best policies of a small task, or show where it does not.
 
-    pbim verify --env TASK --intrinsic BONUS --shaping CONVERSION [options]
+    pbim verify [--env] TASK --intrinsic BONUS --shaping CONVERSION [options]
 
     --list shows the tasks, bonuses and conversions. CONVERSION can also be your own class, package.module:Class. The
     default is geometric. The settings of the conversion are options: --shaping.rate 1/5, or --rate 1/5 for short.
@@ -75,6 +75,8 @@ class Verify:
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> Self:
         """Return the command that the words after ``pbim verify`` ask for."""
+        if arguments and not arguments[0].startswith("-"):  # the task may come first, as in pbim train
+            arguments = ["--env", *arguments]
         name, rest = components.take(arguments, "--shaping", recommended(1).kind)
         try:
             shaping = named_shaping(name, _discount(rest))

@@ -93,8 +93,8 @@ def frame(env: Interface, state: Any, *, tile_size: int = 32, highlight: bool = 
     if isinstance(env, CliffWalk):
         return _cliff_walk(env, state, tile_size)
     raise InputError(
-        f"env must be CliffWalk or DoorKey to be drawn, received {type(env).__name__}: draw one of those, or step a "
-        "Gymnasium environment with render_mode='rgb_array'"
+        f"env must be CliffWalk or DoorKey to be drawn, received {type(env).__name__}: draw one of those, draw skills "
+        "with pbim watch RUN --out skills.png, or step a Gymnasium environment with render_mode='rgb_array'"
     )
 
 
