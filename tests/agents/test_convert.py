@@ -8,6 +8,7 @@ import pbim
 from pbim.agents.conversion import convert, ledger_ends
 from pbim.agents.ppo import PPO
 from pbim.envs import DoorKey
+from pbim.truncation import ends
 
 GAMMA = 0.9
 SMALL = {"env": DoorKey(size=5, max_steps=20), "num_envs": 2, "num_steps": 8, "minibatch_size": 8, "gamma": GAMMA}
@@ -37,3 +38,16 @@ def test_settlement_within_a_rollout_cancels_there_and_nowhere_else(normalize):
     left = (GAMMA ** np.arange(8)[:, None] * across).sum(axis=0)
     np.testing.assert_allclose(left, (GAMMA ** np.arange(2)[:, None] * first[6:]).sum(axis=0), atol=1e-5)
     assert np.abs(left).min() > 1e-3
+
+
+def test_a_bonus_that_fades_fades_under_every_settlement():
+    no = jnp.zeros((8, 2), bool)
+    for settlement in ("episode", "termination", "rollout"):
+        config = PPO(shaping=pbim.PIES(decay_steps=16), settlement=settlement, **SMALL)
+        state, first = convert(
+            config, config.shaping.init(2, like=jnp.zeros(0)), jnp.ones((8, 2)), ends("settle", no, no)
+        )
+        state, second = convert(config, state, jnp.ones((8, 2)), ends("settle", no, no))
+        assert float(first[0, 0]) == 1.0 > float(first[-1, 0])
+        assert not second.any()
+        assert int(state.transitions) == 32

@@ -19,10 +19,10 @@ from pbim.agents.eipo import EXTRINSIC, MIXED, EIPOState
 from pbim.agents.method import PLAIN, Experience
 from pbim.agents.networks import Output
 from pbim.config import Component, components
-from pbim.envs import CliffWalk
+from pbim.envs import CliffWalk, Skills
 from pbim.envs._table import Table, TableEnvironment
 from pbim.errors import InputError, InputTypeError
-from pbim.intrinsic import EpisodicCount
+from pbim.intrinsic import EpisodicCount, Scaled
 from pbim.shaping import Level
 from pbim.truncation import ends
 
@@ -395,3 +395,18 @@ def test_a_harmful_bonus_loses_weight_and_a_helpful_one_does_not():
         weight[name] = np.asarray(course).mean(axis=0)
     assert weight["harmful"][-1] < weight["harmful"][0] - 0.05
     assert weight["helpful"][-1] >= weight["helpful"][0]
+
+
+def test_skills_are_checked_inside_a_composition():
+    scaled = Scaled(pbim.DIAYN(count=4), 0.1)
+    for env, said in (
+        (CliffWalk(), "needs episodes that follow skills"),
+        (Skills(env=CliffWalk(), count=8), "count of 4"),
+    ):
+        with pytest.raises(InputError, match=said):
+            ppo.PPO(env=env, intrinsic=scaled, shaping=pbim.Raw())
+
+
+def test_a_method_is_no_conversion():
+    with pytest.raises(InputTypeError, match=r"shaping must be an object of pbim\.shaping"):
+        ppo.PPO(env=CliffWalk(), intrinsic=EpisodicCount(), shaping=BSRS())

@@ -62,6 +62,13 @@ def test_environments_on_the_host_are_compared_too(tmp_path, capfd):
             ["CliffWalk", "--intrinsic", "count", "--shaping", "none", "adops", "--critics", "joint"],
             "needs two critics",
         ),
+        (
+            ["CliffWalk", "--intrinsic", "count", "--shaping", "none", "raw", "eipo,alhpa=9"],
+            "eipo has no setting alhpa",
+        ),
+        (["CliffWalk", "--intrinsic", "count", "--shaping", "none,foo=1", "raw"], "none has no setting foo"),
+        (["CliffWalk", "--intrinsic", "count", "--shaping", "raw", "eipo,alpha=1,alpha=2"], "each setting once"),
+        (["CliffWalk", "--intrinsic", "count", "--shaping", "none", "epio"], "did you mean 'eipo'?"),
         (["CliffWalk", "--intrinsic", "count", "--seeds", "0"], "seeds must be"),
         (["CliffWalk", "--intrinsic", "count", "--shaping", "none"], "two or more conversions"),
         (["CliffWalk", "--intrinsic", "count", "--jobs", "0"], "jobs must be at least 1"),

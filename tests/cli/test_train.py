@@ -296,6 +296,8 @@ def test_skills_without_a_task_then_a_task_from_the_skills(tmp_path, capsys):
     ("words", "sentence"),
     [
         ("--skills 1 --intrinsic diayn", "--skills must be a whole number of at least 2, received 1"),
+        (f"--skills {'9' * 5000} --intrinsic diayn", "--skills must be a whole number of at least 2, received 999"),
+        ("--intrinsic count --shaping epio", "did you mean 'eipo'?"),
         ("--skills many --intrinsic diayn", "--skills must be a whole number of at least 2, received many"),
         ("--intrinsic diayn", "needs episodes that follow skills"),
         ("--skills 3000000000 --intrinsic count", "it needs more than can be counted: lower"),

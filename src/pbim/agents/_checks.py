@@ -51,7 +51,7 @@ def _obeys(number: Any, rule: str) -> bool:
 
 def check_parts(config: Any) -> None:
     """Refuse an environment, a bonus, a conversion or a method that is something else."""
-    for name, needed, example in (("env", "max_steps", "DoorKey(size=8)"), ("shaping", "guarantee", "NoBonus()")):
+    for name, needed, example in (("env", "max_steps", "DoorKey(size=8)"), ("shaping", "rollout", "NoBonus()")):
         part = getattr(config, name)
         if isinstance(part, type) or not hasattr(part, needed):
             home = "pbim.envs" if name == "env" else "pbim.shaping"
@@ -73,7 +73,16 @@ def check_parts(config: Any) -> None:
 
 def check_skills(config: Any) -> None:
     """Refuse a bonus for more or fewer skills than the environment has: the others would look like states."""
-    env, bonus = config.env, config.intrinsic
+    for bonus in _parts(config.intrinsic):
+        _check_skills(config.env, bonus)
+
+
+def _parts(bonus: Any) -> list[Any]:
+    """Return a bonus and all that it is composed of."""
+    return [bonus, *(part for each in getattr(bonus, "inner", ()) for part in _parts(each))]
+
+
+def _check_skills(env: Any, bonus: Any) -> None:
     if isinstance(bonus, DIAYN) and hasattr(env, "reset") and not hasattr(env, "skill"):
         raise InputError(
             f"intrinsic diayn needs episodes that follow skills, received env {type(env).__name__}: pass "

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents._config import PPO
-from pbim.shaping import State
+from pbim.shaping import Ledger, Mixture, State
 from pbim.truncation import Ends, ends
 from pbim.verification import Certificate, CertificateState
 
@@ -31,7 +31,7 @@ def convert(config: PPO, state: State, bonus: Array, end: Ends[Array]) -> tuple[
 
     """
     shaping = config.shaping
-    if config.settlement == "rollout":
+    if config.settlement == "rollout" and isinstance(shaping, Ledger | Mixture):  # others owe nothing
         # Every rollout starts with an empty ledger and the bonus less the rollout's own mean: neither is what earlier
         # rollouts paid taken back, nor is the mean known before the step.
         mean = 0 if getattr(shaping, "normalize", False) is False else jnp.mean(bonus)

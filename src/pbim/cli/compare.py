@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from glob import glob
 from pathlib import Path
 from sys import stderr
@@ -196,27 +196,35 @@ def _changes(text: str, learner: Any, asked: Collection[str]) -> dict[str, Any]:
         InputError: If it is unknown, or has no such setting.
 
     """
-    from pbim.config import components as known
+    from pbim.config import find
     from pbim.shaping import NoBonus
 
     name, *settings = text.split(",")
-    given = dict(_setting(text, setting) for setting in settings)
+    pairs = [_setting(text, setting) for setting in settings]
+    given = dict(pairs)
+    if len(given) < len(pairs):
+        raise InputError(f"shaping {name} must have each setting once, received {text!r}: leave one out")
+    alone = {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}  # also for a method that needs no bonus
     if name == "none":
-        return {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}
-    if name in {cls.kind for cls in known("method")}:
+        _check_settings(text, given, ())
+        return alone
+    if components.is_method(name):
+        _check_settings(text, given, [field.name for field in fields(find("method", name)) if field.init])
         method = components.method(name, **given)
-        alone = {"intrinsic": None, "intrinsic_scale": 1.0, "shaping": NoBonus()}  # a method that needs no bonus
         needs = {field: value for field, value in method.goes_with.items() if field not in asked}
         changes = {"method": method, **(needs or alone)}
         replace(learner, **changes)  # refuses what was asked for and does not fit
         return changes
     made: Any = components.conversion(name, learner.gamma, learner.gae_lambda, frames=learner.total_frames)
-    unknown = sorted(set(given) - set(vars(made)))
-    if unknown:
-        raise InputError(
-            f"shaping {name} has no setting {unknown[0]}, received {text!r}: it has {', '.join(sorted(vars(made)))}"
-        )
+    _check_settings(text, given, vars(made))
     return {"shaping": replace(made, **given)}
+
+
+def _check_settings(text: str, given: Collection[str], known: Collection[str]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        name, its = text.partition(",")[0], ", ".join(sorted(known)) or "none"
+        raise InputError(f"shaping {name} has no setting {unknown[0]}, received {text!r}: it has {its}")
 
 
 def _setting(text: str, setting: str) -> tuple[str, Any]:

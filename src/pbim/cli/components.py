@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import tyro
 
 from pbim.config import Family, components as known, decode, find
-from pbim.errors import InputError, InputTypeError
+from pbim.errors import InputError, InputTypeError, choose
 from pbim.shaping import Centring, Shaping, recommended
 from pbim.verification.numbers import parse
 
@@ -186,6 +186,23 @@ def conversion(name: str, gamma: Any, gae_lambda: float = 0.95, frames: int = 2_
         "shaping", name, gamma=gamma, decay_steps=max(1, frames // 2), members=members, discount="start"
     )
     return made
+
+
+def is_method(name: str) -> bool:
+    """Tell whether a word of ``--shaping`` means a method: the answer to the same question as a conversion.
+
+    Raises:
+        InputError: If it means neither, with the nearest name.
+
+    """
+    from pbim.agents import Method
+
+    if ":" in name:
+        import_from_here()
+        return issubclass(find("shaping", name), Method)
+    methods = [cls.kind for cls in known("method")]
+    choose("shaping", name, [*(cls.kind for cls in known("shaping")), *methods, "package.module:Class"])
+    return name in methods
 
 
 def method(name: str, **given: Any) -> Any:

@@ -20,6 +20,8 @@ ENV = "DoorKey-8x8"
 """The environment where none is named."""
 ALPHA = 0.025
 """The bonus coefficient where none is given: the paper's largest on DoorKey."""
+MOST_DIGITS = 18
+"""Of a whole number on the command line: Python refuses to read thousands of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,6 @@ class Train:
 def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     """Return PPO with the components that the words name and every other setting by default, and the other words."""
     from pbim.agents import PPO
-    from pbim.config import components as known
     from pbim.shaping import recommended
     from pbim.training.bonuses import bonus_for
     from pbim.training.environments import environment
@@ -117,7 +118,7 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
         components.import_from_here()
     env = _with_skills(environment(env_name), skills)
     bonus = None if bonus_name == "none" else bonus_for(bonus_name, env)
-    if name in {cls.kind for cls in known("method")}:
+    if name and components.is_method(name):
         if method_name not in ("none", name):
             raise InputError(f"shaping {name} is a method, received method {method_name} too: choose one of the two")
         name, method_name = "", name  # --shaping adops: a method is the answer to the same question
@@ -137,7 +138,9 @@ def learner_of_words(arguments: Sequence[str]) -> tuple[Any, list[str]]:
     if name or "shaping" not in settings:
         usual = "raw" if task_reward == "none" else recommended(1).kind
         name = name or ("none" if bonus is None else usual)
-        length = int(frames) if frames.isdecimal() else PPO.total_frames  # what is no number, tyro refuses
+        length = (
+            int(frames) if frames.isdecimal() and len(frames) <= MOST_DIGITS else PPO.total_frames
+        )  # what is no number, tyro refuses
         settings["shaping"] = components.conversion(name, settings["gamma"], settings["gae_lambda"], length)
     return PPO(**settings), rest
 
@@ -147,8 +150,8 @@ def _with_skills(env: Any, count: str) -> Any:
 
     if count == "none":
         return env
-    if not count.isdecimal() or int(count) < 2:
-        raise InputError(f"--skills must be a whole number of at least 2, received {count}: 8 is usual")
+    if not count.isdecimal() or len(count) > MOST_DIGITS or int(count) < 2:
+        raise InputError(f"--skills must be a whole number of at least 2, received {count[:40]}: 8 is usual")
     return Skills(env=env, count=int(count))
 
 

@@ -105,14 +105,19 @@ def numeric(who: str, name: str, value: Any, valid: NDArray[np.bool_], *, texts:
             f"{who}: {name} must have the leading axis ({len(valid)},) of terminated, received shape {array.shape}: "
             "pass one row per environment"
         )
-    if array.dtype.kind == "f" and not np.isfinite(np.sum(array)):
-        if not np.isfinite(array[valid]).all():
+    if array.dtype.kind == "f" and not _all_finite(array):
+        if not _all_finite(array[valid]):
             raise InputError(
-                f"{who}: {name} must be finite, received NaN or infinity: mend the environment, or replace such "
-                f"entries in a wrapper before they reach the bonus"
+                f"{who}: {name} must be finite in single precision, received NaN, infinity or more than 3e38: mend the "
+                f"environment, or replace such entries in a wrapper before they reach the bonus"
             )
         array = np.where(valid.reshape(-1, *[1] * (array.ndim - 1)), array, 0)
     return array
+
+
+def _all_finite(array: NDArray[Any]) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(array.astype(np.float32, copy=False)).all())
 
 
 def same_num_envs(who: str, expected: int, received: int) -> None:
