@@ -147,7 +147,6 @@ class ShapingConnector(ConnectorV2):
                 "the merged state must be that of ShapingConnector, received another connector's: RLlib merges states "
                 "by position, so let env_to_module_connector return [ShapingConnector(...), ...] with it first"
             )
-        self._note()
         self._pool.join([state])
         if self._steps:  # before its first step a bonus has no arrays to load into
             self._pool.give(self._path, self._steps)
@@ -155,7 +154,7 @@ class ShapingConnector(ConnectorV2):
     def merge_states(self, states: list[State]) -> State:
         """Return this state with those of other env runners; merging one twice changes nothing."""
         self._note()
-        self._pool.join(states)
+        self._pool.merge(states)
         return self._pool.state()
 
     def reset_state(self) -> None:
