@@ -254,7 +254,8 @@ class ShapingConnector(ConnectorV2):
         settled = [episode.residual for episode in self._finished if not (bootstraps and episode.cut_off)]
         counts = (len(settled), len(self._finished) - len(settled), lanes.abandoned)
         for name, count in zip(_COUNTS, counts, strict=True):
-            log(name, count, reduce="lifetime_sum")
+            if count or name not in logged:
+                log(name, count, reduce="lifetime_sum")
         worst = max(settled, default=-1.0)
         if worst > self._worst:  # RLlib keeps the last value
             self._worst = worst
