@@ -35,5 +35,4 @@ def main(frames: int = 4096, gamma: float = 0.99) -> None:
     print(shaping.certificate())
 
 
-if __name__ == "__main__":
-    tyro.cli(main)
+tyro.cli(main)

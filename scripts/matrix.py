@@ -2,6 +2,7 @@
 
 An environment takes part if its list has a line "# tests ...", which names what to run there. "newest" is the
 environment that runs this script. Each cell is the worst residual of a finished episode, relative to the largest F'.
+A row says of which commit it is. --write puts it in place of the row of the same environment; the others stay.
 
 usage: scripts/matrix.py [--write FILE] [--quick] [NAME ...]
 """
@@ -13,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "environments"
-NEWEST = "newest"
+NEWEST, NAME = "newest", "environment"
 TESTS = "tests/testing/test_check_adapter.py tests/adapters --ignore tests/adapters/test_examples.py"
 QUICK = "tests/testing/test_check_adapter.py tests/adapters/test_gymnasium.py"
 """What --quick runs instead, in every environment."""
@@ -44,6 +46,7 @@ class Row:
     """What one environment said."""
 
     name: str
+    measured: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     residuals: dict[str, float] = field(default_factory=dict)
     tests: str = ""
@@ -84,7 +87,7 @@ def run(name: str, tests: str) -> Row:
         ]
         done = subprocess.run([*command, *tests.split()], cwd=ROOT, env=settings, stdout=sys.stderr)
         suite = ET.parse(record).getroot()[0]
-    row = Row(name, versions=versions(python), ok=done.returncode == 0)
+    row = Row(name, measured=measured(), versions=versions(python), ok=done.returncode == 0)
     failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
     passed = int(suite.get("tests", 0)) - failed - int(suite.get("skipped", 0))
     row.tests = f"{passed} passed" + (f", {failed} FAILED" if failed else "")
@@ -113,24 +116,43 @@ def versions(python: Path) -> dict[str, str]:
     return dict(line.split() for line in lines)
 
 
-def table(rows: list[Row]) -> str:
-    """Return one line per environment: its versions, the worst residual of each adapter, the tests."""
-    labels = ["Python", *PACKAGES.values()]
-    adapters = list(dict.fromkeys(adapter for row in rows for adapter in row.residuals))
-    head = ["environment", *labels, "frameworks", *adapters, "tests"]
-    lines = [head, ["---"] * len(head)]
-    for row in rows:
-        cells = [f"{row.residuals[name]:.0e}" if name in row.residuals else "" for name in adapters]
-        others = ", ".join(f"{label} {row.versions[label]}" for label in FRAMEWORKS.values() if label in row.versions)
-        lines.append([row.name, *(row.versions.get(label, "") for label in labels), others, *cells, row.tests])
+def measured() -> str:
+    """Return of what commit a row is, with "+" if files have changed since, and of what day."""
+    commit, changed = (
+        subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+    )
+    return f"{commit}{'+' if changed else ''}, {datetime.now(UTC).date()}"
+
+
+def cells(row: Row) -> dict[str, str]:
+    """Return what stands in each column of a row: its versions, the worst residual of each adapter, the tests."""
+    labels = {label: row.versions.get(label, "") for label in ("Python", *PACKAGES.values())}
+    others = ", ".join(f"{label} {row.versions[label]}" for label in FRAMEWORKS.values() if label in row.versions)
+    residuals = {name: f"{residual:.0e}" for name, residual in row.residuals.items()}
+    return {NAME: row.name, "measured": row.measured, **labels, "frameworks": others, **residuals, "tests": row.tests}
+
+
+def table(rows: Iterable[dict[str, str]]) -> str:
+    """Return one line per row, with the columns of all of them; the tests come last."""
+    rows = list(rows)
+    head = [*dict.fromkeys(name for row in rows for name in row if name != "tests"), "tests"]
+    lines = [head, ["---"] * len(head), *([row.get(name, "") for name in head] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def write(path: Path, text: str) -> None:
-    """Put the table between the marks of a page."""
+def published(text: str) -> list[dict[str, str]]:
+    """Return the rows of a table."""
+    head, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.strip().splitlines())
+    return [dict(zip(head, line, strict=True)) for line in lines]
+
+
+def write(path: Path, rows: list[dict[str, str]]) -> None:
+    """Put rows into the table between the marks of a page, in place of those of the same environments."""
     before, rest = path.read_text().split(MARKS[0])
-    _, after = rest.split(MARKS[1])
-    path.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}")
+    old, after = rest.split(MARKS[1])
+    known = {row[NAME]: row for row in [*published(old), *rows]}
+    path.write_text(f"{before}{MARKS[0]}\n{table(known.values())}\n{MARKS[1]}{after}")
 
 
 def main() -> int:
@@ -145,10 +167,10 @@ def main() -> int:
     if unknown:
         parser.error(f"no environment {', '.join(unknown)}; there are {', '.join(known)}")
     rows = [run(name, QUICK if arguments.quick else known[name]) for name in arguments.names or known]
-    text = table(rows)
-    print(text)
+    lines = [cells(row) for row in rows]
+    print(table(lines))
     if arguments.write:
-        write(arguments.write, text)
+        write(arguments.write, lines)
     return 0 if all(row.ok for row in rows) else 1
 
 

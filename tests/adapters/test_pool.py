@@ -39,7 +39,6 @@ class Worker:
         return self.pool.state()
 
     def take(self, state: Any) -> None:
-        self.state()
         self.pool.join([state])
         if self.steps:
             self.pool.give(self.path, self.steps)
@@ -78,7 +77,7 @@ def test_sums_are_those_of_all_steps_however_often_states_meet(history: Any) -> 
         if merged:
             states = [one.state(), other.state()]
             for _ in range(1 + again):
-                driver.join(states if again < 2 or old is None else [*states, *old, *states])
+                driver.merge(states if again < 2 or old is None else [*states, *old, *states])
                 one.take(driver.state())
                 other.take(driver.state())
             old = states
@@ -117,11 +116,11 @@ def test_a_new_worker_knows_what_the_dead_ones_learned() -> None:
     one, late = make(pbim.LifetimeCount, 2)
     one.step([1, 1])
     driver = driver_of(pbim.LifetimeCount)
-    driver.join([one.state(), late.state()])
+    driver.merge([one.state(), late.state()])
     late.take(driver.state())
     late.step([1, 2])
     assert counts_of(late) == {"1": 3, "2": 1}
-    driver.join([late.state()])
+    driver.merge([late.state()])
     assert driver.mean().count == 4
 
 
@@ -137,7 +136,7 @@ def test_networks_meet_in_the_mean_weighted_by_steps() -> None:
     mine, theirs = (worker.path.state_dict()[name] for worker in (one, other))
     driver = driver_of(bonus)
     for _ in range(2):  # the second meeting brings nothing new
-        driver.join([one.state(), other.state()])
+        driver.merge([one.state(), other.state()])
         one.take(driver.state())
         other.take(driver.state())
         for worker in (one, other):
@@ -147,6 +146,107 @@ def test_networks_meet_in_the_mean_weighted_by_steps() -> None:
     fresh.path.intrinsic.reward(Transition(*[np.zeros(LANES, int)] * 3, *[np.zeros(LANES, bool)] * 2, {}))
     fresh.pool.give(fresh.path, 0)
     np.testing.assert_allclose(fresh.path.state_dict()[name], 0.25 * mine + 0.75 * theirs, rtol=1e-6)
+
+
+class Learned:
+    """A bonus that learns 10 from every arrival at 5; ``spread`` is what a variance does: it only shrinks."""
+
+    averaged = ("w", "spread")
+
+    def __init__(self) -> None:
+        self.w, self.spread = np.zeros(()), np.full((), 64.0)
+
+    def __repr__(self) -> str:
+        return "Learned()"
+
+    def reward(self, step: Any) -> Any:
+        return np.zeros(len(step.terminated))
+
+    def update(self, step: Any) -> None:
+        fives = int(np.count_nonzero(step.next_obs == 5))
+        self.w, self.spread = self.w + 10 * fives, self.spread / 8**fives
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"w": self.w, "spread": self.spread}
+
+    def load_state_dict(self, arrays: Any) -> None:
+        self.w, self.spread = np.array(arrays["w"]), np.array(arrays["spread"])
+
+
+def weights(*workers: Worker) -> list[float]:
+    return [float(worker.path.state_dict()["intrinsic.w"]) for worker in workers]
+
+
+def workers_that_learned_0_and_40() -> tuple[Worker, Worker, Pool]:
+    one, other = make(Learned, 2)
+    for pair in ([0, 0], [0, 0]):
+        one.step(pair)
+    for pair in ([5, 5], [5, 5]):
+        other.step(pair)
+    return one, other, driver_of(Learned)
+
+
+def meet(driver: Pool, *workers: Worker) -> None:
+    driver.merge([worker.state() for worker in workers])
+    for worker in workers:
+        worker.take(driver.state())
+
+
+@pytest.mark.parametrize("late", [(), (0,), (1,), (0, 1)])
+def test_a_worker_that_steps_while_a_merge_travels_loses_nothing_that_was_learned(late: tuple[int, ...]) -> None:
+    one, other, driver = workers_that_learned_0_and_40()
+    driver.merge([one.state(), other.state()])
+    for number in late:
+        (one, other)[number].step([number * 5, 0])  # the second one learns 10 more
+    for worker in (one, other):
+        worker.take(driver.state())
+    assert weights(one, other) == [20.0, 20.0 + 10.0 * (1 in late)]
+    meet(driver, one, other)
+    both = 20.0 + {(1,): 10.0, (0, 1): 5.0}.get(late, 0.0)
+    assert weights(one, other) == [both, both]
+    meet(driver, one, other)
+    assert weights(one, other) == [both, both]
+
+
+def test_states_that_were_sent_before_the_last_average_came_bring_only_what_is_new() -> None:
+    one, other, driver = workers_that_learned_0_and_40()
+    driver.merge([one.state(), other.state()])
+    first = driver.state()
+    one.step([5, 0])
+    driver.merge([one.state()])  # sent before the first average came
+    one.take(first)
+    assert weights(one) == [30.0]
+    for worker in (one, other):
+        worker.take(driver.state())
+    assert weights(one, other) == [30.0, 30.0]
+    meet(driver, one, other)
+    assert weights(one, other) == [30.0, 30.0]
+
+
+def test_what_cannot_be_negative_stays_so_when_two_late_changes_meet() -> None:
+    one, other, driver = workers_that_learned_0_and_40()
+    for worker in (one, other):
+        worker.step([5, 5])
+    driver.merge([one.state(), other.state()])
+    for worker in (one, other):
+        worker.step([5, 5])
+        worker.take(driver.state())
+    meet(driver, one, other)
+    spreads = [float(worker.path.state_dict()["intrinsic.spread"]) for worker in (one, other)]
+    assert spreads[0] == spreads[1] > 0
+
+
+def test_networks_that_are_in_the_average_are_not_sent_again() -> None:
+    one, other, driver = workers_that_learned_0_and_40()
+    meet(driver, one, other)
+    assert not any(entry["averaged"] or entry["learned"] for entry in driver.state()["workers"].values())
+    new = make(Learned, 1)[0]
+    new.take(driver.state())  # the others are dead
+    new.step([0, 0])
+    assert weights(new) == [20.0]
+    new.step([5, 0])
+    meet(driver, new)
+    assert weights(new) == [30.0]
 
 
 BONUSES = {
@@ -175,7 +275,9 @@ def test_every_bonus_that_learns_is_shared_and_memories_of_episodes_are_not(name
     shared = {**entry["added"], **entry["averaged"]}
     lanes = [part for part in shared if "visits" in part or part.endswith(("inverse", "sums")) or "memory" in part]
     assert lanes == []
-    one.take(other.state())
+    driver = driver_of(BONUSES[name])
+    driver.merge([one.state(), other.state()])
+    one.take(driver.state())
     after = one.path.state_dict()
     moved = {part for part in before if not np.array_equal(before[part], after[part])}
     assert moved <= set(shared) | {part.replace(".total", ".mean") for part in shared}

@@ -241,6 +241,22 @@ def test_f_bar_is_in_buffers_and_a_state_dict_carries_all_of_it() -> None:
     assert env.transform[1].certificate() == other.transform[1].certificate()
 
 
+@pytest.mark.filterwarnings("ignore:one LifetimeCount learns in two")
+@pytest.mark.parametrize("has_stepped", [True, False])
+def test_a_clone_does_not_take_back_what_the_shared_bonus_has_learned(has_stepped: bool) -> None:
+    saved = cart_poles(2, intrinsic=pbim.LifetimeCount(key=rounded))
+    saved.rollout(10, break_when_any_done=False)
+    bonus = pbim.LifetimeCount(key=rounded)
+    env = cart_poles(2, intrinsic=bonus)
+    if has_stepped:
+        env.rollout(5, break_when_any_done=False)
+    env.transform[1].load_state_dict(saved.transform[1].state_dict())
+    other = TransformedEnv(SerialEnv(2, partial(GymEnv, "CartPole-v1")), env.transform[1].clone())
+    env.rollout(100, break_when_any_done=False)
+    other.rollout(5, break_when_any_done=False)
+    assert bonus.state_dict()["value"].sum() == 2 * (10 + 100 + 5)
+
+
 def test_a_frozen_transform_learns_nothing_and_still_cancels() -> None:
     bonus = pbim.LifetimeCount(beta=0.5, key=rounded)
     env = cart_poles(2, intrinsic=bonus, shaping=pbim.PBIM(gamma=GAMMA))

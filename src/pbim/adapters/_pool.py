@@ -3,8 +3,9 @@
 Each worker owns one entry, which nobody else changes: what it added itself (counts, the sum of its bonuses), its copy
 of what is averaged (networks), and its certificate. A merge keeps the newest entry of every worker, so that merging
 twice, in any order, or with workers that have done nothing yet changes nothing. Sums over all entries are exact.
-Averages are weighted by the steps that each worker took since the last one: the workers' networks start from one
-average, train on their own steps, and meet again.
+Networks start from one average, and a merge moves it by what each worker has changed by its own training since its
+last entry in it, weighted by its steps since then. A worker that trained on while the merge travelled takes over the
+average and adds what it has changed since then. Where nobody is late, that is the weighted mean of the networks.
 """
 
 import uuid
@@ -25,13 +26,16 @@ from pbim.shaping import Mean, RunningMean, Shaping
 State = dict[str, Any]
 """Plain dictionaries, numbers and arrays: what a worker sends and a checkpoint holds."""
 
+_SENT = 8
+"""How many of its latest states a worker remembers, to tell what it learned since the one in an average."""
+
 
 class Pool:
     """What one worker knows of all of them.
 
     >>> import numpy as np, pbim
     >>> one, other = Pool(np.ravel, pbim.PBIM(gamma=0.9)), Pool(np.ravel, pbim.PBIM(gamma=0.9))
-    >>> one.join([other.state(), other.state()])
+    >>> one.merge([other.state(), other.state()])
     >>> one.mean()
     Mean(count=0.0, mean=0.0)
     """
@@ -43,14 +47,20 @@ class Pool:
         self._average: State = {"steps": {}, "arrays": {}}
         self._others: Arrays = {}  # what the others had added when the path last took it over
         self._taken = 0  # the steps behind the average that the path last took over
+        self._before: Arrays | None = None  # what is averaged, as of the last note
+        self._learned: Arrays = {}  # how much of it this worker's own training has changed in all
+        self._sent: dict[int, Arrays] = {}  # the same, as of the latest states, by steps
+        self._merged: dict[str, Arrays] = {}  # the same of every worker, as far as it is in the average
 
     def state(self) -> State:
         """Return all that is known, to be sent or saved."""
+        if self._me in self._workers:
+            self._sent = dict([*self._sent.items(), (self._workers[self._me]["steps"], self._learned)][-_SENT:])
         names = {"conversion": description(self._shaping), "bonus": description(self._bonus)}
         return {**names, "workers": dict(self._workers), "average": self._average}
 
     def join(self, states: Iterable[Mapping[str, Any]]) -> None:
-        """Take over the newest entry of every worker, and blend what is averaged.
+        """Take over the newest entry of every worker, and the newest average.
 
         Raises:
             InputError: If a state is of another conversion or bonus.
@@ -61,17 +71,45 @@ class Pool:
             for worker, entry in state["workers"].items():
                 if worker not in self._workers or entry["steps"] > self._workers[worker]["steps"]:
                     self._workers[worker] = entry
-            if _age(state["average"]) > _age(self._average):
+            if _age(state["average"]) > _age(self._average) or not self._average["arrays"]:
                 self._average = state["average"]
-        self._blend()
+
+    def merge(self, states: Iterable[Mapping[str, Any]]) -> None:
+        """Take over what workers sent, and move the average by what they have learned since it was made.
+
+        One pool does this for all: the workers' own pools take over what it sends them.
+
+        Raises:
+            InputError: If a state is of another conversion or bonus.
+
+        """
+        self.join(states)
+        known = self._average["steps"]
+        new = {w: e["steps"] - known.get(w, 0) for w, e in self._workers.items() if e["averaged"]}
+        new = {worker: steps for worker, steps in new.items() if steps > 0}
+        if not new:
+            return
+        entries = {worker: self._workers[worker] for worker in new}
+        changes: list[tuple[Arrays, Arrays, int]] = []
+        for worker, entry in entries.items():
+            nothing = entry["learned"] if worker in known else {}
+            changes.append((entry["learned"], self._merged.get(worker, nothing), new[worker]))
+        arrays = _moved(self._average["arrays"], changes, [entry["averaged"] for entry in entries.values()])
+        self._average = {"steps": {**known, **{w: e["steps"] for w, e in entries.items()}}, "arrays": arrays}
+        for worker, entry in entries.items():
+            self._merged[worker] = entry["learned"]
+            self._workers[worker] = {**entry, "averaged": {}, "learned": {}}  # it is in the average: nobody needs it
 
     def note(self, path: RewardPath, steps: int) -> None:
         """Write this worker's entry, after ``steps`` steps of its own."""
         arrays = path.state_dict()
+        averaged = self._averaged(arrays)
+        self._learn(averaged)
         self._workers[self._me] = {
             "steps": steps,
             "added": _sum([(self._added(arrays), 1), (self._others, -1)]),
-            "averaged": self._averaged(arrays),
+            "averaged": averaged,
+            "learned": self._learned,
             "alone": self._alone(arrays),
             "report": vars(path.report()),
         }
@@ -88,8 +126,7 @@ class Pool:
         self._others = _sum([(entry["added"], 1) for entry in others.values()])
         arrays |= _with_means(_sum([(self._others, 1), (self._workers[self._me]["added"], 1)]))
         if _age(self._average) > self._taken:
-            self._taken = _age(self._average)
-            arrays |= {name: array for name, array in self._average["arrays"].items() if name in arrays}
+            arrays |= self._caught_up(self._averaged(arrays))
         path.load_state_dict(arrays)
 
     def mean(self) -> Mean:
@@ -118,17 +155,27 @@ class Pool:
                     f"{description(part)}: build it with the {name} the state was saved with"
                 )
 
-    def _blend(self) -> None:
-        """Average what workers trained since the last average, weighted by their steps since then."""
-        known = self._average["steps"]
-        new = {w: e["steps"] - known.get(w, 0) for w, e in self._workers.items() if e["averaged"]}
-        new = {worker: steps for worker, steps in new.items() if steps > 0}
-        if not new:
-            return
-        parts = [(self._workers[worker]["averaged"], steps / sum(new.values())) for worker, steps in new.items()]
-        names = set.intersection(*(set(arrays) for arrays, _ in parts))
-        blended = {name: _blended([(arrays[name], share) for arrays, share in parts]) for name in sorted(names)}
-        self._average = {"steps": {**known, **{w: self._workers[w]["steps"] for w in new}}, "arrays": blended}
+    def _learn(self, averaged: Arrays) -> None:
+        """Add to what this worker's training has changed; the first arrays are what it starts from."""
+        if self._before is None:
+            self._before = averaged
+        if not self._average["arrays"]:
+            self._average = {"steps": {}, "arrays": averaged}
+        learned, before = self._learned, self._before
+        self._learned = {
+            name: _plus(learned.get(name, 0), array, before.get(name, 0)) for name, array in averaged.items()
+        }
+        self._before = averaged
+
+    def _caught_up(self, own: Arrays) -> Arrays:
+        """Return the average, moved by what this worker has learned since its entry in it."""
+        self._taken = _age(self._average)
+        steps = self._average["steps"].get(self._me, 0)
+        known = self._sent.get(steps, self._learned) if steps else {}
+        self._sent = {sent: learned for sent, learned in self._sent.items() if sent >= steps}
+        arrays = _moved(self._average["arrays"], [(self._learned, known, 1)], [own])
+        self._before = {**own, **arrays}
+        return arrays
 
     def _added(self, arrays: Arrays) -> Arrays:
         """Return what workers add up: counts, and for a running mean its count and total."""
@@ -206,8 +253,30 @@ def _with_means(sums: Arrays) -> Arrays:
     return means
 
 
-def _blended(parts: list[tuple[Any, float]]) -> Any:
-    """Return the weighted mean of arrays in their own dtype; whole numbers are rounded."""
-    kind = parts[0][0].dtype
-    mean = sum(share * np.asarray(array, np.float64) for array, share in parts)
-    return np.asarray(mean if kind.kind == "f" else np.round(mean), kind)
+def _plus(sum_so_far: Any, array: Any, before: Any) -> Any:
+    """Return a sum with one more change, in the dtype of the array if that has fractions."""
+    total = sum_so_far + np.subtract(array, before, dtype=np.float64)
+    return np.asarray(total, array.dtype if array.dtype.kind == "f" else np.float64)
+
+
+def _moved(start: Arrays, changes: list[tuple[Arrays, Arrays, int]], newest: list[Arrays]) -> Arrays:
+    """Return arrays moved by the weighted mean of changes, in the dtypes of the newest; whole numbers are rounded.
+
+    What nobody has below zero (a variance, a count) stays at or above the least that anybody has: two late changes
+    may take more away than there is.
+    """
+    total = sum(weight for *_, weight in changes)
+    moved: Arrays = {}
+    for name in sorted(set.intersection(*(set(arrays) for arrays in newest))):
+        parts = [arrays[name] for arrays in newest] + ([start[name]] if name in start else [])
+        steps = (
+            weight / total * np.subtract(now[name], then.get(name, 0), dtype=np.float64)
+            for now, then, weight in changes
+        )
+        array = start.get(name, 0) + sum(steps)
+        least = np.minimum.reduce(parts)
+        if np.all(least >= 0):
+            array = np.maximum(array, least)
+        kind = parts[0].dtype
+        moved[name] = np.asarray(array if kind.kind == "f" else np.round(array), kind)
+    return moved

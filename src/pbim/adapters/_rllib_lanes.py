@@ -26,7 +26,7 @@ from pbim.intrinsic.protocol import Transition
 RECORD = "pbim"
 """The key of ``episode.custom_data`` under which an episode's record is; in a multi-agent episode, by agent."""
 RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
-_NOTHING = (*[0.0] * len(RETURNS), 0.0, 1.0)
+_NOTHING = np.array([*[0.0] * len(RETURNS), 0.0, 1.0])
 """``RETURNS``, sum gamma^t |F'_t| and gamma^t before the first step of an episode."""
 
 _NO_INFO: dict[str, Any] = {}
@@ -125,7 +125,8 @@ class EpisodeLanes:
         self._obs: list[Any] = [first] * count  # an empty lane shows what some episode began with
         self._steps = [0] * count
         self._batch = stack(spaces.obs, self._obs)
-        self._sums = [_NOTHING] * count
+        self._sums = np.tile(_NOTHING[:, None], count)
+        self._rows, self._gamma = tuple(self._sums), path.gamma or 1.0
         self._records: list[RunningRecord | None] = [None] * count
         self.abandoned = 0
 
@@ -146,7 +147,7 @@ class EpisodeLanes:
                 new.append(part)
             elif episode.t > steps[lane]:
                 stepped[lane] = part
-        if new and complete:
+        if new and complete and len(lane_of) > len(parts) - len(new):
             self._drop_missing(parts)
         began = {}
         for part in new:
@@ -191,38 +192,42 @@ class EpisodeLanes:
         return transition, np.array(extrinsic, np.float64)
 
     def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[FinishedEpisode]:
-        """Write the rewards into the episodes, note their returns, and return those that are over."""
-        gamma, sums, finished = self._path.gamma or 1.0, self._sums, []
-        extrinsic, intrinsic, shaping, total, over = [part.tolist() for part in rewards]
-        for lane, part in stepped.items():  # numbers of Python: for a few lanes NumPy would cost more
+        """Write the rewards into the episodes, note their returns, and return those that are over.
+
+        Lanes without a step are paid nothing; only their discount must not move.
+        """
+        task, bonus, paid, discounted, scale, discount = self._rows
+        now = discount * rewards.shaping
+        task += rewards.extrinsic
+        bonus += rewards.intrinsic
+        paid += rewards.shaping
+        discounted += now
+        scale += abs(now)
+        if len(stepped) == len(discount):
+            discount *= self._gamma
+        else:
+            discount[list(stepped)] *= self._gamma
+        finished, total, over = [], rewards.total.tolist(), rewards.over.tolist()
+        for lane, part in stepped.items():
             part[2].rewards.data[-1] = total[lane]
-            task, bonus, paid, discounted, scale, discount = sums[lane]
-            now = discount * shaping[lane]
-            task, bonus, paid, discounted = (
-                task + extrinsic[lane],
-                bonus + intrinsic[lane],
-                paid + shaping[lane],
-                discounted + now,
-            )
-            sums[lane] = task, bonus, paid, discounted, scale + abs(now), discount * gamma
             if over[lane]:
                 finished.append(self._finish(lane, part))
-            else:
-                record = self._records[lane]
-                if record is None or record:  # the next chunk begins
-                    record = self._records[lane] = RunningRecord(self, lane)
-                    keep_record(part, record)
+                continue
+            record = self._records[lane]
+            if record is None or record:  # the next chunk begins
+                record = self._records[lane] = RunningRecord(self, lane)
+                keep_record(part, record)
         return finished
 
     def record(self, lane: int) -> dict[str, Any]:
         """Return what another connector needs to go on with the episode of a lane."""
         leaves = lane_arrays(self._path.shaping_state)
         ledger = [leaf[..., lane].copy() if leaf.ndim > 1 else float(leaf[lane]) for leaf in leaves]
-        return {"steps": self._steps[lane], "sums": list(self._sums[lane]), "ledger": ledger}
+        return {"steps": self._steps[lane], "sums": self._sums[:, lane].tolist(), "ledger": ledger}
 
     def _finish(self, lane: int, part: AgentEpisode) -> FinishedEpisode:
         """Leave the returns of an episode that is over in it, and give its lane free."""
-        *returns, scale, _ = self._sums[lane]
+        *returns, scale, _ = self._sums[:, lane].tolist()
         _, _, episode = part
         cut_off = bool(episode.is_truncated and not episode.is_terminated)
         keep_record(part, {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off})
@@ -255,13 +260,11 @@ class EpisodeLanes:
         self._clear(lane)
 
     def _clear(self, lane: int) -> None:
-        self._sums[lane], self._records[lane] = _NOTHING, None
+        self._sums[:, lane], self._records[lane] = _NOTHING, None
 
     def _drop_missing(self, parts: list[AgentEpisode]) -> None:
         """Abandon episodes that run no more: the environments were reset, or an agent's episode ended without it."""
         gone = self._lane_of.keys() - {(whole.id_, agent) for whole, agent, _ in parts}
-        if not gone:
-            return
         where: Mask = np.zeros(self._path.num_envs, np.bool_)
         for key in gone:
             lane = self._lane_of.pop(key)
@@ -279,7 +282,7 @@ class EpisodeLanes:
         self._obs[lane] = episode.observations.data[self._steps[lane] - episode.t - 1]
         if record is None:
             return
-        self._sums[lane] = tuple(record["sums"])
+        self._sums[:, lane] = record["sums"]
         arrays = {name: np.array(array) for name, array in self._path.state_dict().items()}
         total, scale, discount = record["sums"][-3:]
         certificate = {"total": total, "scale": scale, "discount": discount}

@@ -147,7 +147,6 @@ class ShapingConnector(ConnectorV2):
                 "the merged state must be that of ShapingConnector, received another connector's: RLlib merges states "
                 "by position, so let env_to_module_connector return [ShapingConnector(...), ...] with it first"
             )
-        self._note()
         self._pool.join([state])
         if self._steps:  # before its first step a bonus has no arrays to load into
             self._pool.give(self._path, self._steps)
@@ -155,7 +154,7 @@ class ShapingConnector(ConnectorV2):
     def merge_states(self, states: list[State]) -> State:
         """Return this state with those of other env runners; merging one twice changes nothing."""
         self._note()
-        self._pool.join(states)
+        self._pool.merge(states)
         return self._pool.state()
 
     def reset_state(self) -> None:
@@ -255,7 +254,8 @@ class ShapingConnector(ConnectorV2):
         settled = [episode.residual for episode in self._finished if not (bootstraps and episode.cut_off)]
         counts = (len(settled), len(self._finished) - len(settled), lanes.abandoned)
         for name, count in zip(_COUNTS, counts, strict=True):
-            log(name, count, reduce="lifetime_sum")
+            if count or name not in logged:
+                log(name, count, reduce="lifetime_sum")
         worst = max(settled, default=-1.0)
         if worst > self._worst:  # RLlib keeps the last value
             self._worst = worst

@@ -171,8 +171,9 @@ class ShapingTransform(Transform):  # type: ignore[misc]
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Continue from what ``get_extra_state`` returned, now or when the number of environments is known."""
-        self._saved = state
-        if self._has_path and len(state):
+        if not self._has_path:
+            self._saved = state.clone()  # clones share it: the first of them that steps takes it
+        elif len(state):
             self._path.load_state_dict(unpacked(state))
             self._lanes.forget()
 
@@ -309,6 +310,7 @@ class ShapingTransform(Transform):  # type: ignore[misc]
         self._path.debt, self._has_path = debt, True
         if len(self._saved):
             self._path.load_state_dict(unpacked(self._saved))
+            self._saved.resize_(0)
         self.frozen = self._frozen  # and what is remembered is of another path
         return self._path
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +36,11 @@ class EpisodicTable:
     def add(self, keys: list[Hashable], transition: Transition) -> None:
         """Count one visit of each environment's key, then forget the environments whose episode ended."""
         ended, valid = ended_rows(self.who, transition)
-        real = [True] * len(keys) if valid is None else valid.tolist()
-        for row, key, is_over, counts in zip(self.rows, keys, ended.tolist(), real, strict=True):
-            if counts:
-                row[key] = row.get(key, 0) + 1
-                if is_over:
-                    row.clear()
+        visits = zip(self.rows, keys, strict=True)
+        for row, key in visits if valid is None else compress(visits, valid.tolist()):
+            row[key] = row.get(key, 0) + 1
+        if np.count_nonzero(ended):
+            self.forget(ended if valid is None else ended & valid)
 
     def forget(self, where: NDArray[np.bool_]) -> None:
         """Forget the running episodes of the environments where true."""

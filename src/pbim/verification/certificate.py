@@ -173,7 +173,7 @@ class Certificate:
     def _run(
         self, state: CertificateState, shaped: Values, ended: Values, valid: Values | None
     ) -> tuple[CertificateState, Values, Values]:
-        """Return the new state, the running total after each row (T, num_envs), and where episodes ended."""
+        """Return the new state, the total after each row that ends an episode (T, num_envs), and where."""
         rank = 1 if getattr(shaped, "ndim", 2) == 1 else 2
         if _arrays.is_tensor(shaped):
             state, shaped = _arrays.detached((state, shaped))
@@ -185,7 +185,7 @@ class Certificate:
         state = state._replace(rounding=_coarser(state.rounding, _epsilon(rows.values)))
         with np.errstate(over="ignore", invalid="ignore"):
             if isinstance(rows.values, np.ndarray):
-                state, totals = _sum_in_turn(gamma, state, rows.values, rows.ended, valid)
+                state, totals = _sum_at_once(gamma, state, rows.values, rows.ended, valid)
             else:
                 body = _summing(gamma, _arrays.array_namespace(rows.values))
                 state, (totals,) = _arrays.scan(body, state, (rows.values, rows.ended, valid))
@@ -202,30 +202,36 @@ def _summing(gamma: Any, xp: Any) -> Callable[..., Any]:
     return body
 
 
-def _sum_in_turn(
+def _sum_at_once(
     gamma: Any, state: CertificateState, shaped: Values, ended: Values, valid: Values
 ) -> tuple[CertificateState, Values]:
-    """Do the same with NumPy rows, in memory that is allocated once; judge all episodes that ended together."""
-    totals = np.empty(shaped.shape, state.total.dtype)
-    total, scale, discount = (part.copy() for part in state[:3])
-    ends, whole = ended.any(axis=1).tolist(), valid.all(axis=1).tolist()
-    finished = []
-    for index, row in enumerate(shaped):
-        where: Any = True if whole[index] else valid[index]
-        term = discount * row
-        np.add(total, term, out=total, where=where)
-        np.add(scale, abs(term), out=scale, where=where)
-        np.multiply(discount, gamma, out=discount, where=where)
-        totals[index] = total
-        if ends[index]:
-            over = ended[index]
-            finished.append((total[over], scale[over]))
-            total[over], scale[over], discount[over] = 0, 0, 1
-    state = state._replace(total=total, scale=scale, discount=discount)
-    if finished:
-        sums, scales = (np.concatenate(parts) for parts in zip(*finished, strict=True))
-        state = _compared(np, state, sums, scales, np.ones(len(sums), np.bool_))
-    return state, totals
+    """Do the same with NumPy rows: an episode is a stretch of its environment's column; totals stand at ends only."""
+    lanes, kind = np.arange(shaped.shape[1]), state.total.dtype
+    powers = np.full(len(shaped) + 1, gamma, kind)
+    powers[0] = 1
+    np.multiply.accumulate(powers, out=powers)  # gamma^k
+    steps = np.cumsum(valid, axis=0)
+    ends = np.maximum.accumulate(steps * ended, axis=0)  # the steps at the latest end, this row included
+    before, begins = np.zeros_like(ends), np.ones_like(ended)
+    before[1:], begins[1:] = ends[:-1], ended[:-1]
+    discount = powers[steps - valid - before] * np.where(before == 0, state.discount, 1)
+    terms = np.where(valid, discount * shaped, 0).astype(kind, copy=False).T.ravel()  # environment by environment
+    starts = np.flatnonzero(begins.T)
+    heads = np.searchsorted(starts, lanes * len(shaped))  # of each environment, the episode that was running
+    stops, last = np.append(starts[1:], terms.size) - 1, np.append(heads[1:], starts.size) - 1
+    total, scale = np.add.reduceat(terms, starts), np.add.reduceat(abs(terms), starts)
+    total[heads] += state.total
+    scale[heads] += state.scale
+    done = ended.T.ravel()[stops]
+    if done.any():
+        state = _compared(np, state, total[done], scale[done], np.ones(np.count_nonzero(done), np.bool_))
+    totals = np.zeros(terms.size, kind)
+    totals[stops[done]] = total[done]
+    running = powers[steps[-1] - ends[-1]] * np.where(ends[-1] == 0, state.discount, 1)
+    state = state._replace(
+        total=np.where(done[last], 0, total[last]), scale=np.where(done[last], 0, scale[last]), discount=running
+    )
+    return state, totals.reshape(shaped.shape[::-1]).T
 
 
 def _added(xp: Any, gamma: Any, state: CertificateState, shaped: Values, valid: Values) -> CertificateState:
