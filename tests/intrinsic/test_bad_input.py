@@ -80,8 +80,13 @@ def test_info_reported_by_some_environments_only_is_named():
     [RND, PseudoCount, RE3, *(lambda cls=cls: cls(num_actions=4) for cls in (ICM, E3B, Disagreement, NGU))],
 )
 @pytest.mark.parametrize("method", ["reward", "update"])
-def test_nan_observations_are_refused(make, method):
-    refuses(getattr(make(), method), NAN, r"obs must be finite, received NaN or infinity: mend the environment")
+@pytest.mark.parametrize("value", [np.nan, 1e300])
+def test_observations_that_no_network_can_hold_are_refused(make, method, value):
+    observed = np.full((2, 3), value)
+    step = FLOATS._replace(obs=observed, next_obs=observed)
+    refuses(
+        getattr(make(), method), step, "obs must be finite in single precision, received NaN, infinity or more than"
+    )
 
 
 def test_nan_in_a_row_that_is_no_step_is_not_looked_at():
