@@ -132,7 +132,7 @@ main(["list"])
     missing, table = done.stdout.split("\n", 1)
     assert {"studies and environments"} <= {row["name"] for row in json.loads(missing)["not installed"]}
     assert all(row["needs"].startswith("pip install 'pbim[") for row in json.loads(missing)["not installed"])
-    assert "pip install 'pbim[jax]'" in table
+    assert "pip install 'pbim[studies]'" in table
 
 
 def test_the_counts_of_runs_agree_with_the_page_about_studies(capsys):
