@@ -130,7 +130,7 @@ main(["list"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     missing, table = done.stdout.split("\n", 1)
-    assert {"studies and environments"} <= {row["name"] for row in json.loads(missing)["not installed"]}
+    assert {"studies, environments and methods"} <= {row["name"] for row in json.loads(missing)["not installed"]}
     assert all(row["needs"].startswith("pip install 'pbim[") for row in json.loads(missing)["not installed"])
     assert "pip install 'pbim[studies]'" in table
 

@@ -77,7 +77,7 @@ def _catalogue() -> dict[str, list[dict[str, Any]]]:
         ]
         found["environments"] = [{"name": name, "is": _first_sentence(type(env))} for name, env in ENVIRONMENTS.items()]
     except MissingExtraError:
-        missing.append({"name": "studies and environments", "needs": "pip install 'pbim[studies]'"})
+        missing.append({"name": "studies, environments and methods", "needs": "pip install 'pbim[studies]'"})
     found |= {"bonuses": [], "compositions": []}
     for cls in components("intrinsic"):
         row = {"name": cls.kind, "class": cls.__name__, "pays": _first_sentence(cls)}
