@@ -96,7 +96,7 @@ COMPILED = {
     "E3B": lambda: E3B(num_actions=4, **SMALL),
     "Disagreement": lambda: Disagreement(num_actions=4, **SMALL),
     "RE3": lambda: RE3(k=2, capacity=7, **SMALL),
-    "NGU": lambda: NGU(num_actions=4, capacity=7, rnd=RND(**SMALL), **SMALL),
+    "NGU": lambda: NGU(num_actions=4, k=5, capacity=7, rnd=RND(**SMALL), **SMALL),
     "DIAYN": lambda: DIAYN(count=2, hidden=(8,)),
     "RIDE": lambda: RIDE(num_actions=4, key=grid_key, **SMALL),
     "NovelD": lambda: NovelD(key=grid_key, rnd=RND(**SMALL)),

@@ -42,7 +42,7 @@ def test_a_plan_names_its_runs_and_survives_the_store(study, tmp_path):
 def test_the_alternatives_are_those_of_the_related_work_with_their_cost():
     """Every scheme says what it costs to run and to tune; what differs in a number only costs what the other does."""
     study = STUDIES["alternatives"]
-    controls = {"two-critics-episodic", "none-half-entropy", "grm-half-entropy"}
+    controls = {"two-critics-episodic", "none-half-entropy", "grm-half-entropy", "eipo-fast"}
     assert {cell.name for cell in study.cells if cell.scheme in controls} == {f"{name}-025-995" for name in controls}
     schemes = {cell.scheme: cell for cell in study.cells if cell.scheme not in controls}
     assert len(study.cells) == len(SETTINGS) * len(schemes) + len(controls)

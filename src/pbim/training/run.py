@@ -273,7 +273,7 @@ class Trainer:
     def scale(self) -> str:
         """Return how large the bonus is beside the task's reward, and how to change that."""
         row, paid, task = self.row, self.row["intrinsic_return"], self.row["extrinsic_return"]
-        both = paid and task > 0 and self.config.task_reward == "full"
+        both = paid and task and task > 0 and self.config.task_reward == "full"
         level = f"; {self.config.intrinsic_scale * task / abs(paid):.2g} would pay as much as the task" if both else ""
         return (
             f"bonus: {paid / row['length']:.2g} per step, {paid:.3g} per episode"
