@@ -116,7 +116,7 @@ def test_a_run_that_overflowed_writes_strict_json(tmp_path):
     assert row["residual"] is None
     assert row["evaluation_return"] is None
     assert row["evaluation_length"] == 3
-    assert row["frames_per_second"] > 0
+    assert row["frames_per_second"] is None  # the first chunk is compiled, too
     assert trainer.line().startswith("24 frames")
     json.dumps(trainer.summary(), allow_nan=False)
 

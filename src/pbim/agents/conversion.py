@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pbim.agents._config import PPO
-from pbim.shaping import Ledger, Mixture, State
+from pbim.shaping import Ledger, Mixture, Shaping, State
 from pbim.truncation import Ends, ends
 from pbim.verification import Certificate, CertificateState
 
@@ -35,7 +35,7 @@ def convert(config: PPO, state: State, bonus: Array, end: Ends[Array]) -> tuple[
         # Every rollout starts with an empty ledger and the bonus less the rollout's own mean: neither is what earlier
         # rollouts paid taken back, nor is the mean known before the step.
         mean = 0 if getattr(shaping, "normalize", False) is False else jnp.mean(bonus)
-        fresh = shaping.frozen()
+        fresh: Shaping[Any] = shaping.frozen()
         _, shaped = fresh.rollout(fresh.init(bonus.shape[1], like=bonus), bonus - mean, end.settled)
         return state, shaped
     if not _leaves_open(config):
