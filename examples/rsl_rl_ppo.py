@@ -28,7 +28,7 @@ class Corridor(VecEnv):
 def main(iterations: int = 10) -> None:
     """Train for so many iterations and print what the task and the certificate say."""
     model = {"class_name": "MLPModel", "hidden_dims": [32], "activation": "elu"}
-    rnd = {"weight": 0.1, "num_outputs": 8, "predictor_hidden_dims": [32], "target_hidden_dims": [32]}
+    rnd = {"weight": 0.05, "num_outputs": 8, "predictor_hidden_dims": [32], "target_hidden_dims": [32]}
     shaped_ppo = {"class_name": "pbim.adapters.rsl_rl:ShapedPPO", "gamma": 0.99, "rnd_cfg": rnd}  # all that changes
     config = {
         "algorithm": {**shaped_ppo, "shaping": {"kind": "geometric", "rate": 0.02}},  # gamma is PPO's
@@ -38,6 +38,7 @@ def main(iterations: int = 10) -> None:
         "num_steps_per_env": 24,
         "save_interval": 100,
     }
+    torch.manual_seed(0)
     runner = OnPolicyRunner(Corridor(), config)
     runner.learn(iterations)
     report = runner.alg.certificate()

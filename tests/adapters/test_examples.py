@@ -11,7 +11,7 @@ PACKAGES = {
     "cleanrl_ppo_pbim.py": "torch",
     "dense_term.py": "stable_baselines3",
     "envpool_async.py": "envpool",
-    "rllib_ppo.py": "tree",
+    "rllib_ppo.py": "ray tree",
     "rsl_rl_ppo.py": "rsl_rl",
     "sb3_ppo.py": "stable_baselines3",
     "torchrl_ppo.py": "torchrl",
@@ -30,7 +30,8 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_runs_and_says_what_it_did(name: str) -> None:
-    pytest.importorskip(PACKAGES.get(name, "gymnasium"))
+    for package in PACKAGES.get(name, "gymnasium").split():
+        pytest.importorskip(package)
     options, sentence = COMMANDS[name]
     others = name in ("envpool_async.py", "rllib_ppo.py")  # EnvPool's bounds lose digits; Ray warns of itself
     warned = "default" if others else "error::UserWarning"

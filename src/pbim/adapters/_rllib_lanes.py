@@ -26,7 +26,7 @@ from pbim.intrinsic.protocol import Transition
 RECORD = "pbim"
 """The key of ``episode.custom_data`` under which an episode's record is; in a multi-agent episode, by agent."""
 RETURNS = ("extrinsic_return", "intrinsic_return", "shaping_return_undiscounted", "shaping_return_discounted")
-_NOTHING = np.array([*[0.0] * len(RETURNS), 0.0, 1.0])
+_NOTHING = (*[0.0] * len(RETURNS), 0.0, 1.0)
 """``RETURNS``, sum gamma^t |F'_t| and gamma^t before the first step of an episode."""
 
 _NO_INFO: dict[str, Any] = {}
@@ -119,14 +119,13 @@ class EpisodeLanes:
 
     def __init__(self, path: RewardPath, spaces: Spaces, first: Any) -> None:
         count = path.num_envs
-        self._path, self._spaces = path, spaces
+        self._path, self._spaces, self._gamma = path, spaces, path.gamma or 1.0
         self._lane_of: dict[tuple[str, Any], int] = {}
         self._free = list(range(count))[::-1]
         self._obs: list[Any] = [first] * count  # an empty lane shows what some episode began with
         self._steps = [0] * count
         self._batch = stack(spaces.obs, self._obs)
-        self._sums = np.tile(_NOTHING[:, None], count)
-        self._rows, self._gamma = tuple(self._sums), path.gamma or 1.0
+        self._sums = [_NOTHING] * count
         self._records: list[RunningRecord | None] = [None] * count
         self.abandoned = 0
 
@@ -192,42 +191,38 @@ class EpisodeLanes:
         return transition, np.array(extrinsic, np.float64)
 
     def finish(self, stepped: dict[int, AgentEpisode], rewards: StepRewards) -> list[FinishedEpisode]:
-        """Write the rewards into the episodes, note their returns, and return those that are over.
-
-        Lanes without a step are paid nothing; only their discount must not move.
-        """
-        task, bonus, paid, discounted, scale, discount = self._rows
-        now = discount * rewards.shaping
-        task += rewards.extrinsic
-        bonus += rewards.intrinsic
-        paid += rewards.shaping
-        discounted += now
-        scale += abs(now)
-        if len(stepped) == len(discount):
-            discount *= self._gamma
-        else:
-            discount[list(stepped)] *= self._gamma
-        finished, total, over = [], rewards.total.tolist(), rewards.over.tolist()
-        for lane, part in stepped.items():
+        """Write the rewards into the episodes, note their returns, and return those that are over."""
+        gamma, sums, finished = self._gamma, self._sums, []
+        extrinsic, intrinsic, shaping, total, over = [part.tolist() for part in rewards]
+        for lane, part in stepped.items():  # numbers of Python: for a few lanes NumPy would cost more
             part[2].rewards.data[-1] = total[lane]
+            task, bonus, paid, discounted, scale, discount = sums[lane]
+            now = discount * shaping[lane]
+            task, bonus, paid, discounted = (
+                task + extrinsic[lane],
+                bonus + intrinsic[lane],
+                paid + shaping[lane],
+                discounted + now,
+            )
+            sums[lane] = task, bonus, paid, discounted, scale + abs(now), discount * gamma
             if over[lane]:
                 finished.append(self._finish(lane, part))
-                continue
-            record = self._records[lane]
-            if record is None or record:  # the next chunk begins
-                record = self._records[lane] = RunningRecord(self, lane)
-                keep_record(part, record)
+            else:
+                record = self._records[lane]
+                if record is None or record:  # the next chunk begins
+                    record = self._records[lane] = RunningRecord(self, lane)
+                    keep_record(part, record)
         return finished
 
     def record(self, lane: int) -> dict[str, Any]:
         """Return what another connector needs to go on with the episode of a lane."""
         leaves = lane_arrays(self._path.shaping_state)
         ledger = [leaf[..., lane].copy() if leaf.ndim > 1 else float(leaf[lane]) for leaf in leaves]
-        return {"steps": self._steps[lane], "sums": self._sums[:, lane].tolist(), "ledger": ledger}
+        return {"steps": self._steps[lane], "sums": list(self._sums[lane]), "ledger": ledger}
 
     def _finish(self, lane: int, part: AgentEpisode) -> FinishedEpisode:
         """Leave the returns of an episode that is over in it, and give its lane free."""
-        *returns, scale, _ = self._sums[:, lane].tolist()
+        *returns, scale, _ = self._sums[lane]
         _, _, episode = part
         cut_off = bool(episode.is_truncated and not episode.is_terminated)
         keep_record(part, {**dict(zip(RETURNS, returns, strict=True)), "truncated": cut_off})
@@ -260,7 +255,7 @@ class EpisodeLanes:
         self._clear(lane)
 
     def _clear(self, lane: int) -> None:
-        self._sums[:, lane], self._records[lane] = _NOTHING, None
+        self._sums[lane], self._records[lane] = _NOTHING, None
 
     def _drop_missing(self, parts: list[AgentEpisode]) -> None:
         """Abandon episodes that run no more: the environments were reset, or an agent's episode ended without it."""
@@ -282,7 +277,7 @@ class EpisodeLanes:
         self._obs[lane] = episode.observations.data[self._steps[lane] - episode.t - 1]
         if record is None:
             return
-        self._sums[:, lane] = record["sums"]
+        self._sums[lane] = tuple(record["sums"])
         arrays = {name: np.array(array) for name, array in self._path.state_dict().items()}
         total, scale, discount = record["sums"][-3:]
         certificate = {"total": total, "scale": scale, "discount": discount}
