@@ -98,7 +98,7 @@ def readings(*columns: str) -> str:
         judged = [verdicts.get(name) for verdicts in found]
         first = next(filter(None, judged))
         if any(verdict is not None and any(verdict.n) for verdict in judged):
-            rows.append([first.claim.statement, paper(first), *map(_marked, judged)])
+            rows.append([_of_any_reading(first.claim.statement), paper(first), *map(_marked, judged)])
         else:
             waiting += 1
     if waiting:
@@ -152,6 +152,13 @@ def _reading(column: str) -> tuple[str, dict[str, Verdict]]:
     return label.replace("_", " "), {
         name.removeprefix(start): verdict for name, verdict in found.items() if name.startswith(start)
     }
+
+
+def _of_any_reading(statement: str) -> str:
+    """Return a claim's statement without the words of its own reading."""
+    for words, *_ in READINGS.values():
+        statement = statement.replace(f", {words}", "")
+    return statement
 
 
 def _marked(verdict: Verdict | None) -> str:

@@ -136,20 +136,16 @@ CONTROLS: dict[str, Scheme] = {
 
 COMPUTE: dict[str, float] = {
     "none": 1.0,
-    **dict.fromkeys(("im", "raw-2", "raw-4", "raw-8"), 1.02),
-    **dict.fromkeys(("pies-500k", "pies-1500k"), 1.0),
-    "eipo": 1.12,
-    **dict.fromkeys(("adops", "adopes"), 1.02),
+    **dict.fromkeys(("im", "raw-2", "raw-4", "raw-8"), 1.0),
+    **dict.fromkeys(("pies-500k", "pies-1500k"), 0.99),
+    **dict.fromkeys(("eipo", "eipo-fast"), 1.07),
+    **dict.fromkeys(("adops", "adopes"), 1.0),
     "bsrs": 0.99,
-    "two-critics": 1.01,
-    "rnd-two-critics": 1.57,
-    "pbim": 1.01,
-    "grm": 1.01,
-    "geometric": 1.02,
-    "two-critics-episodic": 1.01,
+    **dict.fromkeys(("two-critics", "two-critics-episodic"), 1.01),
+    "rnd-two-critics": 1.56,
+    "pbim": 0.99,
+    **dict.fromkeys(("grm", "grm-half-entropy", "geometric"), 1.0),
     "none-half-entropy": 1.0,
-    "grm-half-entropy": 1.01,
-    "eipo-fast": 1.12,
 }
 """Time on the core per frame, in units of no bonus: ``python -m benchmarks methods``."""
 
