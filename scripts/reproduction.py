@@ -16,6 +16,7 @@ WHAT is
     ours STUDY CLAIM                          our figure of a claim with its interval (CLAIM without the study's name)
     spreads STUDY                             PBIM against no bonus by how much F differs between states, per reading
     ordered STUDY ENCODING                    how closely the two are ordered, as a rank correlation
+    seeds STUDY STATISTIC                     every seed's figure, one row per scheme, one column per group
     settled REWARD                            DoorKey by what the last step takes back: final lengths, residuals
     alternatives GROUP                        every remedy at a setting: six measures, the last two of the method itself
     tally STUDY                               how many claims were reproduced, not reproduced, undecided
@@ -228,6 +229,17 @@ def cells(study: str, group: str, *names: str) -> str:
     return table(head, rows)
 
 
+def seeds(study: str, name: str) -> str:
+    """Return a figure of every seed, one row per scheme and one column per group; cells without runs stay empty."""
+    evidence, rows = evidence_of(study), dict[str, dict[str, str]]()
+    for cell, runs in evidence.cells():
+        row = rows.setdefault(cell.scheme, {"": cell.label})
+        row[cell.group] = ", ".join(number(entry.figures[name]) for entry in runs if entry.done)
+    groups = [group for group in evidence.groups if any(row.get(group.name) for row in rows.values())]
+    body = [[row[""], *(row.get(group.name) or NOTHING for group in groups)] for row in rows.values()]
+    return table(["the learner gets", *(group.label for group in groups)], body)
+
+
 def alternatives(group: str) -> str:
     """Return every remedy at a setting, with what it changed beside no bonus; a sentence before it is published."""
     study, names = "alternatives", ("frames_to_solve", "final_length", "final_gap")
@@ -361,6 +373,7 @@ WHAT: dict[str, Callable[..., str]] = {
     "ours": figure,
     "spreads": spreads,
     "ordered": ordered,
+    "seeds": seeds,
     "settled": settled,
     "alternatives": alternatives,
     "cells": cells,

@@ -77,6 +77,9 @@ def test_every_cell_is_judged_by_its_row_of_the_papers_table(name):
     claims = {claim.id: claim for claim in study.claims}
     for cell in study.cells:
         scheme = cell.scheme.partition("-")[2] if name == "doorkey-readings" else cell.scheme.partition("-")[0]
+        if "goal-reset" in cell.name:  # its episodes of one step would look like success
+            assert not any(claim.cell == cell.name for claim in study.claims)
+            continue
         time, mean, _ = TABLE[cell.group.removesuffix("-decayed")][scheme]
         assert claims[f"{name}-{cell.name}-solves"].kind == ("never" if time is None else "reaches")
         assert claims[f"{name}-{cell.name}-length"].value == mean
