@@ -27,17 +27,13 @@ class Corridor(VecEnv):
 
 def main(iterations: int = 10) -> None:
     """Train for so many iterations and print what the task and the certificate say."""
-    model = {"class_name": "MLPModel", "hidden_dims": [32], "activation": "elu"}
     rnd = {"weight": 0.05, "num_outputs": 8, "predictor_hidden_dims": [32], "target_hidden_dims": [32]}
-    shaped_ppo = {"class_name": "pbim.adapters.rsl_rl:ShapedPPO", "gamma": 0.99, "rnd_cfg": rnd}  # all that changes
-    config = {
-        "algorithm": {**shaped_ppo, "shaping": {"kind": "geometric", "rate": 0.02}},  # gamma is PPO's
-        "actor": {**model, "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}},
-        "critic": model,
-        "obs_groups": {"actor": ["policy"], "critic": ["policy"], "rnd_state": ["policy"]},
-        "num_steps_per_env": 24,
-        "save_interval": 100,
-    }
+    ppo = {"class_name": "pbim.adapters.rsl_rl:ShapedPPO", "gamma": 0.99, "rnd_cfg": rnd}  # all that changes, and
+    ppo["shaping"] = {"kind": "geometric", "rate": 0.02}  # the conversion, whose gamma is PPO's
+    critic = {"class_name": "MLPModel", "hidden_dims": [32], "activation": "elu"}
+    actor = {**critic, "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 1.0}}
+    config = {"algorithm": ppo, "actor": actor, "critic": critic, "num_steps_per_env": 24, "save_interval": 100}
+    config["obs_groups"] = {"actor": ["policy"], "critic": ["policy"], "rnd_state": ["policy"]}
     torch.manual_seed(0)
     runner = OnPolicyRunner(Corridor(), config)
     runner.learn(iterations)

@@ -23,9 +23,8 @@ def main(frames: int = 4096, gamma: float = 0.99) -> None:
     advantage, loss = GAE(gamma=gamma, lmbda=0.95, value_network=critic), ClipPPOLoss(actor, critic)
     shaping.check_learner(advantage)
     optimizer = optim.Adam(loss.parameters(), lr=1e-3)
-    for batch in Collector(
-        env, actor, frames_per_batch=1024, total_frames=frames, auto_register_policy_transforms=True
-    ):
+    collector = Collector(env, actor, frames_per_batch=1024, total_frames=frames, auto_register_policy_transforms=True)
+    for batch in collector:
         for _ in range(4):
             losses = loss(advantage(batch).reshape(-1))
             optimizer.zero_grad()

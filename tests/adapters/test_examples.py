@@ -42,6 +42,14 @@ def test_the_example_runs_and_says_what_it_did(name: str) -> None:
     assert result.stdout.strip().splitlines()[-1].startswith("cancelled: "), result.stdout
 
 
+@pytest.mark.parametrize(
+    "framework", ["gymnasium_wrap", "sb3_ppo", "rllib_ppo", "torchrl_ppo", "rsl_rl_ppo", "envpool_async"]
+)
+def test_the_example_of_a_framework_is_short(framework: str) -> None:
+    lines = (EXAMPLES / f"{framework}.py").read_text().splitlines()
+    assert len([line for line in map(str.strip, lines) if line and not line.startswith(("#", '"""'))]) <= 30
+
+
 def test_the_raw_bonus_is_not_certified() -> None:
     pytest.importorskip("torch")
     command = [sys.executable, str(EXAMPLES / "cleanrl_ppo_pbim.py"), "--shaping", "raw", "--total-timesteps", "2048"]

@@ -317,6 +317,18 @@ def test_the_record_of_an_episode_says_where_it_stands_whenever_it_is_read_copie
         assert dict(chunk.custom_data[RECORD])["sums"] == record["sums"]
 
 
+def test_one_step_episodes_and_many_environments_cancel() -> None:
+    class Once(Walk):
+        def step(self, action: Any) -> Any:
+            return self._view(), -1.0, bool(action), not action, {"dense": 1.0}
+
+    config = ppo(shaped(pbim.PBIM(gamma=1.0), lambda t: t.info["dense"]), Once, num_envs_per_env_runner=1000)
+    runner = runner_of(config.training(gamma=1.0))
+    chunks = runner.sample(num_timesteps=3000)
+    assert {tuple(chunk.get_rewards().tolist()) for chunk in chunks} == {(-1.0,)}
+    assert connector_in(runner).certificate().episodes == 3000
+
+
 def test_what_is_logged_is_what_happened() -> None:
     runner = runner_of(ppo(shaped()))
     chunks = [chunk for _ in range(4) for chunk in runner.sample()]
