@@ -122,6 +122,7 @@ def test_an_environment_is_played(here, capsys):
     ("arguments", "words"),
     [
         (("absent.npz",), "there is no such file"),
+        (("folder.npz",), "a log must be a file, received 'folder.npz': this is a folder"),
         (("text.csv",), "a log must be a .parquet or .npz file, received 'text.csv'"),
         (("broken.npz",), "must be an .npz file of plain arrays, but cannot be read"),
         (("broken.parquet",), "must be a parquet file, but cannot be read"),
@@ -161,6 +162,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(here, log, arguments, words, 
     write(here / "mixed.npz", columns | {"obs": log["obs"][:-1]})
     for name in ("text.csv", "broken.npz", "broken.parquet"):
         (here / name).write_text("not what it says")
+    (here / "folder.npz").mkdir()
     before = sorted(here.iterdir())
     assert main(["audit", *arguments]) == 2
     said = capsys.readouterr()
