@@ -136,7 +136,10 @@ def test_an_environment_is_played(here, capsys):
         (("missing.csv",), "source must be a .parquet or .npz file, minari:NAME or a registered environment"),
         (("NoSuchThing-v1", "--term", "info:dense"), "source must be a .parquet or .npz file"),
         (("FrozenLake-v1", "--term", "info:dense"), "received 'dense' where info has 'prob'"),
-        (("FrozenLake-v1",), "--term must be info:NAME or package.module:function"),
+        (
+            ("FrozenLake-v1",),
+            "--term must be info:NAME or package.module:function for an environment, received nothing: say",
+        ),
         (("FrozenLake-v1", "--term", "info:prob", "--obs", "x"), "--obs must go with a file"),
         (("FrozenLake-v1", "--term", "info:prob", "--episodes", "0"), "episodes must be a whole number"),
         (("FrozenLake-v1", "--term", "info:prob", "--policy", "greedy"), "--policy must be a function"),

@@ -140,8 +140,8 @@ def _term(name: str | None) -> Callable[[Transition], Any]:
         found: Callable[[Transition], Any] = _function("term", str(name))
         return found
     raise InputError(
-        f"--term must be info:NAME or package.module:function for an environment, received {name!r}: say which entry "
-        "of info is the reward term"
+        "--term must be info:NAME or package.module:function for an environment, received "
+        f"{repr(name) if name else 'nothing'}: say which entry of info is the reward term"
     )
 
 
