@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from pbim._extras import require
 from pbim.errors import InputError, choose
 
 VIDEOS = (".gif", ".mp4")
@@ -37,6 +38,8 @@ class Watch:
         from pbim.training.saved import load_run
 
         choose("the suffix of out", self.out.suffix.lower(), (*VIDEOS, PICTURE))
+        draws = ("matplotlib",) if self.out.suffix.lower() == PICTURE else ()
+        require("pbim watch", "jax", "optax", "safetensors", *draws)
         components.check_seed(self.seed)
         for name in ("episodes", "frames_per_second"):
             if getattr(self, name) < 1:
