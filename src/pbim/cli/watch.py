@@ -33,13 +33,13 @@ class Watch:
 
     def run(self) -> int:
         """Play, write the picture and return the exit code."""
+        draws = ("matplotlib",) if self.out.suffix.lower() == PICTURE else ()
+        require("pbim watch", "jax", "optax", "safetensors", *draws)
         from pbim.cli import components
         from pbim.training.replay import play, write
         from pbim.training.saved import load_run
 
         choose("the suffix of out", self.out.suffix.lower(), (*VIDEOS, PICTURE))
-        draws = ("matplotlib",) if self.out.suffix.lower() == PICTURE else ()
-        require("pbim watch", "jax", "optax", "safetensors", *draws)
         components.check_seed(self.seed)
         for name in ("episodes", "frames_per_second"):
             if getattr(self, name) < 1:
