@@ -60,7 +60,7 @@ def measure(case: str, transitions: int, states: int) -> dict[str, Any]:
 
 
 def run(*, quick: bool = False) -> dict[str, Any]:
-    """Return one case a line, and the slowest and the largest of them."""
+    """Return one line per case, and the slowest and the largest of them."""
     size = (TRANSITIONS // 10, STATES // 10) if quick else (TRANSITIONS, STATES)
     cases = []
     for case in CASES[:1] if quick else CASES:

@@ -17,7 +17,7 @@ VIEWS = {
 
 
 def main(page: Path, folder: Path, *, whole: bool) -> None:
-    """Write one PNG a view into ``folder``; ``whole`` takes all of the page instead of its top."""
+    """Write one PNG per view into ``folder``; ``whole`` takes all of the page instead of its top."""
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

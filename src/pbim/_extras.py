@@ -24,14 +24,19 @@ EXTRAS = {
     "tree": "rllib",
 }
 """The extra of pbim that brings a package."""
+REPORT = ("polars", "msgspec", "scipy", "matplotlib")
+"""What the extra ``report`` brings."""
+STUDIES = ("jax", "optax", "safetensors", "gymnasium", *REPORT)
+"""What the extra ``studies`` brings."""
 
 
-def require(who: str, *packages: str) -> None:
+def require(who: str, *packages: str, extra: str = "") -> None:
     """Raise :class:`pbim.errors.MissingExtraError` for the first of ``packages`` that is not installed.
 
     Args:
         who: The part of pbim that needs them, as a user writes it, such as ``pbim.RND``.
         packages: Import names, each a key of ``EXTRAS``.
+        extra: The extra that brings all of them; without it, that of the first that is missing.
 
     >>> require("pbim.shaping")
 
@@ -39,5 +44,6 @@ def require(who: str, *packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtraError(
-                f"{who} needs {package}, which is not installed: pip install 'pbim[{EXTRAS[package]}]'", name=package
+                f"{who} needs {package}, which is not installed: pip install 'pbim[{extra or EXTRAS[package]}]'",
+                name=package,
             )

@@ -122,6 +122,7 @@ def test_an_environment_is_played(here, capsys):
     ("arguments", "words"),
     [
         (("absent.npz",), "there is no such file"),
+        (("folder.npz",), "a log must be a file, received 'folder.npz': this is a folder"),
         (("text.csv",), "a log must be a .parquet or .npz file, received 'text.csv'"),
         (("broken.npz",), "must be an .npz file of plain arrays, but cannot be read"),
         (("broken.parquet",), "must be a parquet file, but cannot be read"),
@@ -135,7 +136,10 @@ def test_an_environment_is_played(here, capsys):
         (("missing.csv",), "source must be a .parquet or .npz file, minari:NAME or a registered environment"),
         (("NoSuchThing-v1", "--term", "info:dense"), "source must be a .parquet or .npz file"),
         (("FrozenLake-v1", "--term", "info:dense"), "received 'dense' where info has 'prob'"),
-        (("FrozenLake-v1",), "--term must be info:NAME or package.module:function"),
+        (
+            ("FrozenLake-v1",),
+            "--term must be info:NAME or package.module:function for an environment, received nothing: say",
+        ),
         (("FrozenLake-v1", "--term", "info:prob", "--obs", "x"), "--obs must go with a file"),
         (("FrozenLake-v1", "--term", "info:prob", "--episodes", "0"), "episodes must be a whole number"),
         (("FrozenLake-v1", "--term", "info:prob", "--policy", "greedy"), "--policy must be a function"),
@@ -161,6 +165,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(here, log, arguments, words, 
     write(here / "mixed.npz", columns | {"obs": log["obs"][:-1]})
     for name in ("text.csv", "broken.npz", "broken.parquet"):
         (here / name).write_text("not what it says")
+    (here / "folder.npz").mkdir()
     before = sorted(here.iterdir())
     assert main(["audit", *arguments]) == 2
     said = capsys.readouterr()

@@ -135,6 +135,46 @@ main(["list"])
     assert "pip install 'pbim[studies]'" in table
 
 
+def test_every_command_without_its_extras_names_the_line_that_installs_them(tmp_path):
+    """In a process of its own: there, no optional package is found."""
+    code = """
+import sys
+from pbim._extras import EXTRAS
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, *rest):
+        return None if name.partition(".")[0] in EXTRAS else self.finder.find_spec(name, *rest)
+sys.meta_path[:] = map(Without, sys.meta_path)
+from pbim.cli import main
+for line in sys.stdin:
+    print(main(line.split()), file=sys.stderr)
+"""
+    needs = {
+        "train CliffWalk --intrinsic count": "jax",
+        "watch out": "jax",
+        "watch out --out skills.png": "jax",
+        "compare CliffWalk --intrinsic rnd": "studies",
+        "compare --logs raw=log.csv none=log.csv": "report",
+        "reproduce cliff": "studies",
+        "results out": "results",
+        "report out": "report",
+        "audit log.parquet": "results",
+        "audit minari:log-v0": "minari",
+        "audit FrozenLake-v1 --term info:prob": "gymnasium",
+        "verify --env FrozenLake-v1": "gymnasium",
+        "verify --shaping raw --picture tree.png": "plot",
+        "procrastination --map map.png": "plot",
+    }
+    (tmp_path / "log.parquet").touch()
+    lines = "\n".join(needs)
+    done = subprocess.run([sys.executable, "-c", code], input=lines, capture_output=True, text=True, cwd=tmp_path)
+    said = done.stderr.splitlines()
+    assert said[1::2] == ["2"] * len(needs), done.stderr
+    for command, extra, sentence in zip(needs, needs.values(), said[::2], strict=True):
+        assert f"pip install 'pbim[{extra}]'" in sentence, (command, sentence)
+
+
 def test_the_counts_of_runs_agree_with_the_page_about_studies(capsys):
     assert main(["list", "--json"]) == 0
     runs = {row["name"]: row["runs"] for row in json.loads(capsys.readouterr().out)["studies"]}

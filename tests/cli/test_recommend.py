@@ -49,8 +49,8 @@ def test_people_get_the_line_first_and_a_table_of_alternatives(capsys):
         (["--gae-lambda", "1"], "every exact conversion is inert"),
         (["--gae-lambda", "-0.1"], "gae_lambda must be in [0, 1], received -0.1"),
         (["--gamma", "1.5"], "gamma must be in (0, 1], received 1.5"),
-        (["--max-steps", "0"], "steps must be a whole number of at least 1, received 0"),
-        (["--bonus-scale", "nan"], "bonus must be a number of at least 0, received nan"),
+        (["--max-steps", "0"], "pbim: --max-steps must be at least 1, received 0"),
+        (["--bonus-scale", "nan"], "pbim: --bonus-scale must be a number of at least 0, received nan"),
         (["--gamma", "much"], "much"),
     ],
 )

@@ -418,3 +418,28 @@ def test_a_repayment_may_edit_what_it_is_given(to):
         np.testing.assert_allclose(shaped, expected, rtol=1e-12)
         np.testing.assert_array_equal(conversion.rollout(state, bonus, ended)[1], shaped)
         assert abs(np.asarray(pbim.residuals(shaped, ended, 0.9))).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: sh.ExpressedAdvice(gamma=0.9, num_cells=0), "num_cells must be at least 1, received 0"),
+        (lambda: sh.ExpressedAdvice(gamma=0.9, num_cells=4, learning_rate=1.5), r"learning_rate must be in \(0, 1\]"),
+    ],
+)
+def test_settings_of_expressed_advice_are_checked(make, words):
+    with pytest.raises(pbim.InputError, match=words):
+        make()
+
+
+def test_a_repayment_returns_as_many_arrays_as_it_was_given():
+    shaping = sh.Custom(gamma=0.9, repay=lambda _, ledger, __: ((ledger,), ledger))
+    with pytest.raises(pbim.InputError, match="repay must return a memory of 0 arrays"):
+        shaping.step(shaping.init(1), np.ones(1), np.zeros(1, bool))
+
+
+def test_no_warning_names_a_growth_that_nobody_can_know():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sh.Custom(gamma=0.9, repay=lambda memory, ledger, _: (memory, ledger), max_steps=1000)
+        sh.InexactPBIM(gamma=0.9, discount="start", max_steps=1000)

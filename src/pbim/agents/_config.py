@@ -37,8 +37,8 @@ class PPO(Component):
     Attributes:
         env: A compiled environment of ``pbim.envs``, or a :class:`pbim.envs.HostEnv`.
         intrinsic: A bonus of pbim.intrinsic, or None.
-        intrinsic_scale: What multiplies the bonus before the conversion. ``pbim train`` and ``pbim compare`` take
-            0.025, the paper's largest on DoorKey, where you name a bonus.
+        intrinsic_scale: What multiplies the bonus before the conversion. Where you name a bonus, ``pbim train`` and
+            ``pbim compare`` take the paper's largest on DoorKey, 0.025.
         shaping: The conversion of the bonus.
         method: How R and F' are combined, if not by a sum: EIPO, ADOPS, BSRS, two critics.
         task_reward: What the learner sees of the task's reward: "full", or "none" for pure exploration (skills). It is

@@ -37,23 +37,23 @@ class Audit:
     source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """A file, minari:NAME or the id of an environment."""
     term: str | None = None
-    """The column of the reward term, or info:NAME or package.module:function for an environment."""
+    """The column of the reward term; without it: term. For an environment: info:NAME or package.module:function."""
     gamma: float = 0.99
     """The discount of the learner."""
     obs: str | None = None
-    """The column of observations. Several columns are joined: x,y."""
+    """The column of observations; without it: obs. Several columns are joined: x,y."""
     next_obs: str | None = None
-    """The column of the observations after the step. Several columns are joined."""
+    """The column of the observations after the step; without it: next_obs. Several columns are joined."""
     terminated: str | None = None
-    """The column that is true where the task ended."""
+    """The column that is true where the task ended; without it: terminated."""
     truncated: str | None = None
-    """The column that is true where a time limit ended the episode."""
+    """The column that is true where a time limit ended the episode; without it: truncated, if there is one."""
     extrinsic: str | None = None
-    """The column of the task's own reward."""
+    """The column of the task's own reward; without it: extrinsic, if there is one."""
     episode: str | None = None
-    """The column that numbers the episodes."""
+    """The column that numbers the episodes; without it: episode, if there is one."""
     action: str | None = None
-    """The column of actions."""
+    """The column of actions; without it: action, if there is one."""
     key: str | None = None
     """Your package.module:function of one observation. States with the same result count as one state."""
     features: str | None = None
@@ -140,8 +140,8 @@ def _term(name: str | None) -> Callable[[Transition], Any]:
         found: Callable[[Transition], Any] = _function("term", str(name))
         return found
     raise InputError(
-        f"--term must be info:NAME or package.module:function for an environment, received {name!r}: say which entry "
-        "of info is the reward term"
+        "--term must be info:NAME or package.module:function for an environment, received "
+        f"{repr(name) if name else 'nothing'}: say which entry of info is the reward term"
     )
 
 

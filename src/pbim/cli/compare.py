@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self
 
 import tyro
 
+from pbim._extras import REPORT, STUDIES, require
 from pbim.cli import components
 from pbim.cli.report import say
 from pbim.cli.run_options import DEFAULT_OPTIONS, RunOptions
@@ -57,6 +58,7 @@ class Compare:
         """Return the command that the words after ``pbim compare`` ask for."""
         if "--logs" in arguments:
             return CompareLogs.parse(arguments)
+        require("pbim compare", *STUDIES, extra="studies")
         names, rest = take_all(arguments, "--shaping", DEFAULT)
         if any(word.partition("=")[0] == "--method" for word in rest):
             raise InputError("method must stand beside the conversions, received --method: --shaping none raw eipo")
@@ -132,6 +134,7 @@ class CompareLogs:
 
     def run(self) -> int:
         """Read the logs, write the page and return the exit code."""
+        require("pbim compare --logs", *REPORT, extra="report")
         from pbim.report import logs, write
         from pbim.report.archive import publish
         from pbim.results import AFTER, comparisons

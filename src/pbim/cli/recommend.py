@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any
 
 from pbim.cli.tables import print_table
 from pbim.config import strict
+from pbim.errors import InputError
 from pbim.shaping import GRM, PBIM, Geometric, Level, Raw, Shaping, recommended
 
 
@@ -35,6 +37,10 @@ class Recommend:
 
     def run(self) -> int:
         """Print the advice and return the exit code."""
+        if self.max_steps is not None and self.max_steps < 1:
+            raise InputError(f"--max-steps must be at least 1, received {self.max_steps}: leave it out for no end")
+        if not 0 <= self.bonus_scale < inf:
+            raise InputError(f"--bonus-scale must be a number of at least 0, received {self.bonus_scale}: correct it")
         found: list[Shaping[Any]] = [
             recommended(self.gamma, self.gae_lambda),
             recommended(self.gamma, self.gae_lambda, "grm"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from pbim._extras import REPORT, require
 from pbim.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class WriteReport:
 
     def run(self) -> int:
         """Write the page, print the verdicts and return the exit code."""
+        require("pbim report", *REPORT, extra="report")
         from pbim.report import write
         from pbim.report.archive import is_archive, publish
         from pbim.report.evidence import gather

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from pbim._extras import STUDIES, require
 from pbim.cli import components
 from pbim.cli.run_options import DEFAULT_OPTIONS, RunOptions, words_of
 from pbim.errors import InputError
@@ -44,6 +45,7 @@ class Reproduce:
 
     def run(self) -> int:
         """Run the study and return the exit code: 0 done, 1 runs failed, 130 stopped by Ctrl-C."""
+        require("pbim reproduce", *STUDIES, extra="studies")
         from pbim.studies import find
 
         if self.template:

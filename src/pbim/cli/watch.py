@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from pbim._extras import require
 from pbim.errors import InputError, choose
 
 VIDEOS = (".gif", ".mp4")
@@ -32,6 +33,8 @@ class Watch:
 
     def run(self) -> int:
         """Play, write the picture and return the exit code."""
+        draws = ("matplotlib",) if self.out.suffix.lower() == PICTURE else ()
+        require("pbim watch", "jax", "optax", "safetensors", *draws)
         from pbim.cli import components
         from pbim.training.replay import play, write
         from pbim.training.saved import load_run

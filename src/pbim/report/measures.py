@@ -19,7 +19,7 @@ from pbim.results import GridMap
 
 Columns = Mapping[str, NDArray[Any]]
 LAST = 1_000
-"""Data points (one an update) that the paper's mean and spread are taken from."""
+"""Data points (one per update) that the paper's mean and spread are taken from."""
 WINDOW = 100
 """Data points of the paper's moving average."""
 STEPS = 128

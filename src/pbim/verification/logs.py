@@ -58,7 +58,8 @@ def read_log(source: str | Path, columns: Mapping[str, str] | None = None) -> di
     if path.suffix not in (".parquet", ".npz"):
         raise InputError(f"a log must be a .parquet or .npz file, received {name!r}: convert it to one of these")
     if not path.is_file():
-        raise InputError(f"a log must be a file, received {name!r}: there is no such file")
+        what = "this is a folder" if path.is_dir() else "there is no such file"
+        raise InputError(f"a log must be a file, received {name!r}: {what}")
     table = _parquet(path) if path.suffix == ".parquet" else _npz(path)
     if not table:
         raise InputError(f"a log must have columns, received {name!r}, which has none: write {', '.join(NEEDED)}")
