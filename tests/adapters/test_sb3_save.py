@@ -131,3 +131,17 @@ def test_what_fills_a_small_disk_is_taken_away_again(tmp_path: Path) -> None:
         assert same(loaded(tmp_path / "agent"), contents(model))
     finally:
         subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+def test_a_model_without_its_environments_is_not_saved(tmp_path: Path) -> None:
+    model = PPO("MlpPolicy", None, _init_setup_model=False)
+    with pytest.raises(pbim.InputError, match="model must have its wrapped VecEnv"):
+        sb3.save(tmp_path / "model", model)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_save_takes_away_what_killed_ones_left(tmp_path: Path) -> None:
+    torn = tmp_path / "model.zip.1234.part"
+    torn.write_bytes(b"half")
+    sb3.save(tmp_path / "model", trained(8))
+    assert [path.name for path in tmp_path.iterdir()] == ["model.zip"]

@@ -120,6 +120,11 @@ def learn(venv: Any, steps: int, callback: sb3.PBIMCallback | None = None) -> tu
     return book.rows, text.getvalue()
 
 
+def test_a_verbose_callback_prints_the_certificate_at_the_end(capsys: Any) -> None:
+    learn(sb3.wrap(scripted(Episode(20, True, False)), ones, SHAPING), 48, sb3.PBIMCallback(verbose=1))
+    assert capsys.readouterr().out.strip().splitlines()[-1].startswith("cancelled: ")
+
+
 def test_a_certificate_is_logged_once_there_is_something_to_certify() -> None:
     rows, _ = learn(sb3.wrap(scripted(Episode(20, True, False)), ones, SHAPING), 48)
     assert [("pbim/certificate_ok" in row, row["pbim/episodes_certified"]) for row in rows] == [

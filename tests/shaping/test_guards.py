@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -443,3 +444,47 @@ def test_no_warning_names_a_growth_that_nobody_can_know():
         warnings.simplefilter("error")
         sh.Custom(gamma=0.9, repay=lambda memory, ledger, _: (memory, ledger), max_steps=1000)
         sh.InexactPBIM(gamma=0.9, discount="start", max_steps=1000)
+
+
+def test_values_of_adops_have_the_shape_of_the_bonus():
+    names = ("extrinsic_value", "next_extrinsic_value", "intrinsic_value", "next_intrinsic_value")
+    given = {name: np.zeros(2) for name in names} | {"next_intrinsic_value": np.zeros(3)}
+    with pytest.raises(pbim.InputError, match="next_intrinsic_value must have the bonus's shape"):
+        sh.adops(np.zeros(2), np.zeros(2), gamma=0.9, ended=NEVER, **given)
+
+
+def test_a_mixture_takes_back_early_if_all_its_members_do():
+    early, late = pbim.Geometric(gamma=0.9, rate=0.2), pbim.PBIM(gamma=0.9)
+    assert pbim.Mixture(members=(early, pbim.GRM(gamma=0.9))).repays
+    assert not pbim.Mixture(members=(early, late)).repays
+
+
+def test_a_shaping_of_ones_own_says_what_it_promises_and_owes_nobody_knows_what():
+    @dataclass(frozen=True, kw_only=True)
+    class Silent(sh.Shaping):
+        kind = "silent"
+        summary = "says nothing"
+
+        def _start(self, lanes):
+            return lanes
+
+        def _run(self, *given):
+            raise AssertionError(given)
+
+    with pytest.raises(pbim.InputTypeError, match="Silent must say what it promises"):
+        Silent()
+
+    @dataclass(frozen=True, kw_only=True)
+    class Plain(Silent):
+        guarantee: ClassVar = pbim.Raw.guarantee
+
+    assert np.isnan(Plain().debt(bonus=1.0, steps=10).worst)
+
+
+def test_a_ledger_needs_a_payment():
+    class Forgetful(sh.Ledger):
+        kind = "forgetful"
+
+    shaping = Forgetful(gamma=0.9)
+    with pytest.raises(NotImplementedError, match="Forgetful must define payment"):
+        shaping.step(shaping.init(1), np.ones(1), np.zeros(1, bool))

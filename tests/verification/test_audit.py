@@ -175,6 +175,28 @@ def test_a_cycle_that_pays_is_the_witness_of_dwelling(log):
     assert "pbim.wrap(env, intrinsic=term, shaping=pbim.Geometric(gamma=0.9))" in str(report)
 
 
+def test_a_forgotten_gamma_with_two_ends_of_different_worth_is_both_mistakes():
+    """With one end a constant would make its potential zero, and gamma alone would be at fault."""
+    obs = np.array([0, 1, 1, 0, 1, 0, 0, 1])
+    next_obs = np.array([1, 0, 2, 3, 2, 1, 3, 0])
+    worth = np.array([1.0, 4.0, 2.0, 7.0])
+    report = pbim.audit(
+        obs=obs, next_obs=next_obs, term=worth[next_obs] - worth[obs], terminated=next_obs >= 2, gamma=0.9
+    )
+    assert (report.potential_based, report.reason) == (False, "gamma-forgotten")
+    assert "not zero at the end" in str(report)
+
+
+def test_states_may_be_things_of_ones_own():
+    states = [("a", 1), "b", frozenset("c")]
+    column = np.empty(4, object)
+    column[:] = [states[0], states[1], states[0], states[2]]
+    after = np.empty(4, object)
+    after[:] = [states[1], states[0], states[2], states[0]]
+    report = pbim.audit(obs=column, next_obs=after, term=np.eye(4)[0], terminated=np.zeros(4, bool), gamma=0.9)
+    assert not report.potential_based  # (a, 1) -> b -> (a, 1) pays 1, over {c} it pays 0
+
+
 def test_a_bonus_for_coming_closer_pays_for_going_back_and_forth(log):
     witness = report_on(log, 0.1 * (log["next_obs"] > log["obs"])).witness
     assert witness.kind == "cycle"
