@@ -488,3 +488,13 @@ def test_a_ledger_needs_a_payment():
     shaping = Forgetful(gamma=0.9)
     with pytest.raises(NotImplementedError, match="Forgetful must define payment"):
         shaping.step(shaping.init(1), np.ones(1), np.zeros(1, bool))
+
+
+def test_expressed_advice_learns_and_pays_nothing_in_a_dummy_step():
+    """In a real step the potential of the cell that was left changes, and there only."""
+    advice = sh.ExpressedAdvice(gamma=0.5, num_cells=3, learning_rate=0.5)
+    cells = {"cell": np.array([0, 0]), "next_cell": np.array([1, 1])}
+    state, shaped = advice.step(advice.init(2), np.ones(2), NEVER, **cells, valid=np.array([True, False]))
+    assert shaped.tolist()[1] == 0
+    again, paid = advice.step(state, np.zeros(2), NEVER, **cells)
+    assert paid.tolist() == [0.5, 0.0]

@@ -49,6 +49,18 @@ def test_the_pair_is_the_shortest():
     assert finding.episodes == ((0, 1, 1, 1, 2, 1, 3), (0, 1, 1, 2, 1, 1, 2, 1, 3))
 
 
+def test_a_late_bonus_that_pays_floats_is_judged_in_floats():
+    class Float(Delayed):
+        def __call__(self, episode, step):
+            return float(super().__call__(episode, step))
+
+    exact, rounded = (
+        verify(corridor(GAMMA), intrinsic=bonus, shaping=pbim.Raw(), horizon=5) for bonus in (Delayed(), Float())
+    )
+    assert (exact.exact, rounded.exact) == (True, False)
+    assert exact.preserved == rounded.preserved
+
+
 def test_a_causal_bonus_in_the_whole_episode_form_gets_the_causal_verdict():
     hall = corridor(GAMMA)
     for shaping in (pbim.PBIM(gamma=GAMMA), pbim.Raw(), pbim.PBIM(gamma=Fraction(1, 2))):

@@ -178,3 +178,12 @@ def test_starts_in_terminal_states_are_episodes_without_a_step():
     live = FiniteMDP(**arrays, initial=[1, 0], terminal=[False, True], gamma=0.9)
     assert both.starts.tolist() == [0]
     assert both.count_histories(5) == live.count_histories(5)
+
+
+def test_histories_are_counted_until_a_float_cannot():
+    arrays = {"transition": np.ones((1, 2, 1)), "reward": np.zeros((1, 2, 1)), "initial": [1.0], "terminal": [False]}
+    mdp = FiniteMDP(**arrays, gamma=0.9)
+    assert mdp.growth(3) == [1, 2, 4, 8]
+    counted = mdp.growth(10_000)
+    assert counted == [2**steps for steps in range(len(counted))]
+    assert len(counted) == 998  # 2^997 is the first above 10^300
