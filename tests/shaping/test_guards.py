@@ -496,5 +496,5 @@ def test_expressed_advice_learns_and_pays_nothing_in_a_dummy_step():
     cells = {"cell": np.array([0, 0]), "next_cell": np.array([1, 1])}
     state, shaped = advice.step(advice.init(2), np.ones(2), NEVER, **cells, valid=np.array([True, False]))
     assert shaped.tolist()[1] == 0
-    again, paid = advice.step(state, np.zeros(2), NEVER, **cells)
+    _, paid = advice.step(state, np.zeros(2), NEVER, **cells)
     assert paid.tolist() == [0.5, 0.0]
