@@ -45,6 +45,12 @@ def test_tables_and_numbers_equal_the_rows(pages):
     assert asked > 10
 
 
+def test_no_line_starts_with_a_number_that_is_filled_in(pages):
+    """A line that starts with a comment ends the paragraph: the rest of it would be read as HTML."""
+    for page in pages.PAGES:
+        assert not re.search(r"^\s*<!--=", page.read_text(), re.M), page.name
+
+
 def test_the_reproduction_is_read_in_minutes():
     text = re.sub(r"<!--.*?-->", "", (ROOT / "docs/reproduction.md").read_text(), flags=re.S)
     lines = [line for line in text.splitlines() if not line.startswith("|")]
