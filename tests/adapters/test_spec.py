@@ -55,6 +55,12 @@ def test_make_builds_the_same_wrapper_with_an_empty_bonus(bonus: str) -> None:
         assert steps(again) == first
 
 
+def test_a_specification_names_the_bonus_and_the_conversion() -> None:
+    text = str(pbim.wrap(gymnasium.make("CliffWalking-v1"), LifetimeCount(beta=0.25), PLAIN, "settle").spec)
+    assert "Recipe(LifetimeCount(" in text
+    assert "rate=0.3" in text
+
+
 def test_wrappers_around_it_are_built_again_too() -> None:
     inner = pbim.wrap(gymnasium.make("CliffWalking-v1", max_episode_steps=9), LifetimeCount(beta=1.0), PLAIN)
     env = Autoreset(RecordEpisodeStatistics(inner))

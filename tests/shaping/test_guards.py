@@ -498,3 +498,25 @@ def test_expressed_advice_learns_and_pays_nothing_in_a_dummy_step():
     assert shaped.tolist()[1] == 0
     _, paid = advice.step(state, np.zeros(2), NEVER, **cells)
     assert paid.tolist() == [0.5, 0.0]
+
+
+def test_a_memory_that_nobody_resets_outlives_episodes_and_all_still_cancel():
+    @dataclass(frozen=True, kw_only=True)
+    class Alternating(sh.Ledger):
+        """Repays half of the ledger in every other step of a life."""
+
+        kind = "alternating"
+
+        def _empty_memory(self, lanes):
+            return (lanes * 0,)
+
+        def payment(self, xp, memory, ledger, entry):
+            del xp, entry
+            return (1 - memory[0],), memory[0] * ledger / 2
+
+    rng = np.random.default_rng(0)
+    bonus, ended = rng.normal(size=(60, 3)), rng.random((60, 3)) < 0.2
+    shaping = Alternating(gamma=0.9, normalize=False)
+    _, shaped = shaping.rollout(shaping.init(3), bonus, ended)
+    assert np.abs(pbim.residuals(shaped, ended, 0.9)).max() < 1e-12
+    assert np.abs(shaped[~ended] - bonus[~ended]).max() > 0

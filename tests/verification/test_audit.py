@@ -175,6 +175,19 @@ def test_a_cycle_that_pays_is_the_witness_of_dwelling(log):
     assert "pbim.wrap(env, intrinsic=term, shaping=pbim.Geometric(gamma=0.9))" in str(report)
 
 
+def test_two_episodes_are_enough_where_one_fits_and_the_other_judges():
+    rng = np.random.default_rng(0)
+    walk = rng.normal(size=(2, 101, 2)).cumsum(axis=1)
+    obs, next_obs = (walk[:, rows].reshape(-1, 2) for rows in (slice(-1), slice(1, None)))
+    log = {"obs": obs, "next_obs": next_obs, "terminated": np.zeros(200, bool), "episode": np.repeat([0, 1], 100)}
+    safe, unsafe = (
+        pbim.audit(**log, term=term, gamma=0.9, features=lambda obs: obs[:, :1])
+        for term in (0.9 * next_obs[:, 0] - obs[:, 0], 0.9 * next_obs[:, 0] - obs[:, 0] + 0.5 * obs[:, 1])
+    )
+    assert safe.potential_based
+    assert not unsafe.potential_based
+
+
 def test_a_forgotten_gamma_with_two_ends_of_different_worth_is_both_mistakes():
     """With one end a constant would make its potential zero, and gamma alone would be at fault."""
     obs = np.array([0, 1, 1, 0, 1, 0, 0, 1])
